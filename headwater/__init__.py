@@ -1,0 +1,1 @@
+"""Headwater: LangGraph agents whose sessions outlive their context window."""
