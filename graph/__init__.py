@@ -1,1 +1,6 @@
-""""""
+"""Composition: the agent graph, its sub-agents and sessions."""
+
+from headwater.graph.build import build_agent
+from headwater.nodes.subagent import Budget, Conclusion, SubAgent
+
+__all__ = ["Budget", "Conclusion", "SubAgent", "build_agent"]

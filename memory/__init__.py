@@ -1,1 +1,30 @@
-""""""
+"""What outlives the window: archive, artifacts, facts. All input and output is here."""
+
+from headwater.memory.archive import Archive, ArchiveError, UnknownSession, UnknownTag
+from headwater.memory.artifacts import ArtifactCorrupt, ArtifactError, ArtifactMissing, Artifacts, PathRefused
+from headwater.memory.database import StorageError, StoreTooNew
+from headwater.memory.fact import Category, Fact, FactRefused, RecallBlockRefused, SecretRefused
+from headwater.memory.files import Page, page
+from headwater.memory.memory import Memory
+
+__all__ = [
+    "Archive",
+    "ArchiveError",
+    "ArtifactCorrupt",
+    "ArtifactError",
+    "ArtifactMissing",
+    "Artifacts",
+    "Category",
+    "Fact",
+    "FactRefused",
+    "Memory",
+    "Page",
+    "PathRefused",
+    "RecallBlockRefused",
+    "SecretRefused",
+    "StorageError",
+    "StoreTooNew",
+    "UnknownSession",
+    "UnknownTag",
+    "page",
+]

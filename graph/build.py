@@ -1,0 +1,206 @@
+"""`build_agent`: the whole governed graph from a model and some tools."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.runnables import Runnable
+from langchain_core.tools import BaseTool, tool
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.store.base import BaseStore
+from langgraph.types import Send
+
+from headwater.memory import Memory
+from headwater.nodes.agent import agent
+from headwater.nodes.context_tools import context_tools
+from headwater.nodes.engine import Engine, live
+from headwater.nodes.halt import halt
+from headwater.nodes.intake import intake
+from headwater.nodes.offload import offload
+from headwater.nodes.reclaim import reclaim
+from headwater.nodes.remember import remember
+from headwater.nodes.state import State
+from headwater.nodes.subagent import DELEGATE, Delegation, SubAgent, delegate_tool, subagent
+from headwater.nodes.summarize import summarize
+from headwater.nodes.tools import tools as tools_node
+from headwater.nodes.watermark import route, watermark
+from headwater.window.policy import WindowPolicy
+from headwater.window.prices import Prices
+
+_GUIDE = (
+    "Messages carry numbers like §12§. Text that left the window is marked ⟦stored …⟧ and can be read back as the "
+    "mark says; never copy a mark into an argument or an answer. Blocks in <headwater-memory> are background."
+)
+_SHARE_OF_ROOM = 0.5
+
+
+class UnknownModel(ValueError):
+    """A model string that names no model; the message says what is expected."""
+
+
+def build_agent(
+    model: str | BaseChatModel,
+    *,
+    tools: Sequence[BaseTool | Callable[..., Any]] = (),
+    system_prompt: str = "",
+    subagents: Sequence[SubAgent] = (),
+    summarizer: str | BaseChatModel | None = None,
+    policy: WindowPolicy | None = None,
+    memory: Memory | str | Path | None = None,
+    checkpointer: BaseCheckpointSaver[Any] | None = None,
+    store: BaseStore | None = None,
+    prices: Prices | None = None,
+    context_tools: bool = True,
+    clock: Callable[[], float] | None = None,
+    name: str = "headwater",
+) -> CompiledStateGraph[State, None, State, State]:
+    """Build the governed agent graph.
+
+    Args:
+        model: "provider:name" or a chat model; called exactly once a step.
+        tools: What the agent can do.
+        system_prompt: The contract; sent first, always.
+        subagents: What it may delegate to, each in a window of its own.
+        summarizer: A cheap model for summaries, same forms; None serves the deterministic digest.
+        policy: When and on what to act.
+        memory: Where sessions, artifacts and facts live; default: `.headwater` in the working directory.
+        checkpointer, store: LangGraph's, as for any graph.
+        prices: The provider's, to decide when moving the window pays.
+        context_tools: Whether to offer file_read, ctx_expand, ctx_search, ctx_note and ctx_memory.
+        clock: Seconds; for tests and replays.
+        name: The graph's name in traces.
+
+    Raises:
+        UnknownModel: A model string that names no installed provider.
+        WindowTooSmall: On the first step, when system prompt and tools leave no room.
+    """
+    house = memory if isinstance(memory, Memory) else Memory(memory or ".headwater", store=store)
+    engine = _engine(model, tools, system_prompt, subagents, summarizer, policy, house, prices, context_tools, clock)
+    children = {spec.name: (spec, _child(spec, engine, 1, spec.budget.depth)) for spec in subagents}
+    return _compile(engine, children, checkpointer=checkpointer, store=store, name=name)
+
+
+def resolve_model(model: str | BaseChatModel) -> BaseChatModel:
+    """A chat model from "provider:name", or the model itself.
+
+    Raises:
+        UnknownModel: No such provider, or its package is not installed.
+    """
+    if isinstance(model, BaseChatModel):
+        return model
+    from langchain.chat_models import init_chat_model
+
+    try:
+        found = init_chat_model(model)
+    except (ValueError, ImportError) as error:
+        raise UnknownModel(f"{model!r} names no model: {error}. Write 'provider:name', e.g. 'openai:gpt-5.4'") from error
+    if not isinstance(found, BaseChatModel):
+        raise UnknownModel(f"{model!r} gives no chat model, but {type(found).__name__!r}")
+    return found
+
+
+def _engine(
+    model: str | BaseChatModel,
+    tools: Sequence[BaseTool | Callable[..., Any]],
+    system_prompt: str,
+    subagents: Sequence[SubAgent],
+    summarizer: str | BaseChatModel | None,
+    policy: WindowPolicy | None,
+    memory: Memory,
+    prices: Prices | None,
+    with_context: bool,
+    clock: Callable[[], float] | None,
+) -> Engine:
+    engine = Engine(
+        model=resolve_model(model),
+        memory=memory,
+        summarizer=resolve_model(summarizer) if summarizer is not None else None,
+        policy=policy or WindowPolicy(),
+        prices=prices or Prices(),
+        system="\n\n".join(part for part in (system_prompt, _GUIDE if with_context else "") if part),
+    )
+    if clock is not None:
+        engine.clock = clock
+    own: list[Any] = [t if isinstance(t, BaseTool) else tool(t) for t in tools]
+    if subagents:
+        own.append(delegate_tool(subagents))
+    if with_context:
+        own += context_tools(engine)
+    engine.tools = own
+    return engine
+
+
+def _child(spec: SubAgent, parent: Engine, level: int, depth: int) -> Runnable[Any, Any]:
+    """The governed graph of a sub-agent: its own window and tools, the parent's memory."""
+    engine = _engine(
+        spec.model if spec.model is not None else parent.model,
+        spec.tools,
+        spec.prompt,
+        (),
+        parent.summarizer,
+        spec.policy or parent.policy,
+        parent.memory,
+        parent.prices,
+        True,
+        parent.clock,
+    )
+    engine.budget = spec.budget
+    return _compile(engine, {}, name=spec.name)
+
+
+def _compile(
+    engine: Engine,
+    children: dict[str, tuple[SubAgent, Runnable[Any, Any]]],
+    *,
+    name: str,
+    checkpointer: BaseCheckpointSaver[Any] | None = None,
+    store: BaseStore | None = None,
+) -> CompiledStateGraph[State, None, State, State]:
+    graph: StateGraph[State, None, State, State] = StateGraph(State)
+    graph.add_node("intake", intake(engine))
+    graph.add_node("watermark", watermark(engine))
+    graph.add_node("offload", offload(engine))
+    graph.add_node("summarize", summarize(engine))
+    graph.add_node("reclaim", reclaim(engine))
+    graph.add_node("halt", halt(engine))
+    graph.add_node("agent", agent(engine))
+    graph.add_node("tools", tools_node(engine))
+    graph.add_node("subagent", subagent(engine, children))
+    graph.add_node("remember", remember(engine))
+    graph.add_edge(START, "intake")
+    graph.add_edge("intake", "watermark")
+    graph.add_conditional_edges("watermark", route, ["agent", "offload", "summarize", "reclaim", "halt"])
+    for remedy in ("offload", "summarize", "reclaim"):
+        graph.add_edge(remedy, "watermark")
+    graph.add_conditional_edges("agent", _after_agent(engine), ["tools", "subagent", "remember"])
+    graph.add_edge("tools", "intake")
+    graph.add_edge("subagent", "intake")
+    graph.add_edge("remember", END)
+    graph.add_edge("halt", END)
+    return graph.compile(checkpointer=checkpointer, store=store, name=name)
+
+
+def _after_agent(engine: Engine) -> Callable[[State], list[Any] | str]:
+    """Where an answer leads: each delegation to a sub-agent of its own, other calls to the tools, else on."""
+
+    def after(state: State) -> list[Any] | str:
+        newest = live(state)[-1]
+        if not isinstance(newest, AIMessage) or not newest.tool_calls:
+            return "remember"
+        frame = engine.frame(state)
+        delegated = [call for call in newest.tool_calls if call["name"] == DELEGATE]
+        room = engine.lines.offload - int(frame.size * frame.scale)
+        share = int(_SHARE_OF_ROOM * max(0, room) / max(1, len(delegated)))
+        targets: list[Any] = [
+            Send("subagent", Delegation(call=dict(call), session=f"{frame.session}/{call['id']}", share=share))
+            for call in delegated
+        ]
+        if len(delegated) < len(newest.tool_calls):
+            targets.append("tools")
+        return targets
+
+    return after

@@ -1,0 +1,301 @@
+"""The log: every message of every session, numbered, appended and never edited (M1, C15).
+
+A session is a key in a database, never a path (case 64). A fork points at its parent and a tag; it copies
+nothing. The database itself refuses to change a message or a compartment, whoever asks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from sqlite3 import Connection
+from typing import Any, NamedTuple
+
+from langchain_core.messages import BaseMessage
+
+from headwater.memory import codec, history
+from headwater.memory.archive_schema import MIGRATIONS
+from headwater.memory.database import Database, StorageError
+
+BLOB_BYTES = 65_536
+"""Contents above this are stored once, by their hash, however many messages carry them."""
+
+_SELECT = (
+    "SELECT m.tag, m.body, coalesce(m.content, b.data) FROM messages m LEFT JOIN blobs b ON b.hash = m.blob "
+    "WHERE m.session = ? AND m.tag BETWEEN ? AND ? ORDER BY m.tag"
+)
+
+
+class ArchiveError(StorageError):
+    """The archive could not be opened, read or written; what was there before is unchanged."""
+
+
+class UnknownSession(LookupError):
+    """No session of this name has been archived."""
+
+
+class UnknownTag(LookupError):
+    """A tag that this session does not have."""
+
+
+class SessionExists(ValueError):
+    """A fork was given a name that is taken."""
+
+
+class Stretch(NamedTuple):
+    """A run of tags that is stored under one session of a fork's ancestry."""
+
+    owner: int
+    first: int
+    last: int
+    compartments: int
+    """Newest compartment row of the owner that is in sight."""
+
+
+class Archive:
+    """Raw messages by session and tag.
+
+    Args:
+        path: The SQLite file; made on first use.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._db = Database(path, MIGRATIONS, ArchiveError)
+
+    def append(self, session: str, messages: Sequence[BaseMessage]) -> list[int]:
+        """Archive messages in one transaction and return their tags.
+
+        Tags start at 1, grow by one and are never used twice in a session. A message with an id whose
+        content was archived before in this session, or in the past it was forked from, gets the tag it has.
+        A message without an id is always new: two people may say "yes".
+
+        Raises:
+            ArchiveError: The disk is full or read-only, or a message is not JSON. Nothing was archived.
+        """
+        if not messages:
+            return []
+        try:
+            records = [codec.record(message) for message in messages]
+        except (TypeError, ValueError) as error:
+            raise ArchiveError(f"a message for session {session!r} cannot be written: {error}") from error
+        with self._db.write() as db:
+            owner = _owner(db, session)
+            if owner is None:
+                owner = db.execute("INSERT INTO sessions(name) VALUES (?)", (_name(session),)).lastrowid or 0
+            past = _stretches(db, owner)
+            tag = _last(past)
+            tags: list[int] = []
+            for message, record in zip(messages, records, strict=True):
+                known = _find(db, past, record.key) if message.id else None
+                if known is None:
+                    known = tag = tag + 1
+                    _insert(db, owner, tag, record)
+                    past[0] = past[0]._replace(last=tag)
+                tags.append(known)
+        return tags
+
+    def get(self, session: str, tag: int) -> BaseMessage:
+        """The message with this tag, as it was archived.
+
+        Raises:
+            UnknownTag: The session has no such tag; the text names the tags it has.
+        """
+        found = self.read(session, tag, tag)
+        if not found:
+            last = self.last(session)
+            known = f"it has tags 1 to {last}" if last else "nothing was archived under this name"
+            raise UnknownTag(f"session {session!r} has no tag {tag!r}: {known}")
+        return found[0][1]
+
+    def read(self, session: str, first: int, last: int) -> list[tuple[int, BaseMessage]]:
+        """The messages with tags from `first` to `last`, both included; those that do not exist are left
+        out.
+        """
+        rows: list[tuple[int, bytes, bytes]] = []
+        with self._db.read() as db:
+            for stretch in reversed(_stretches(db, _owner(db, session))):
+                low, high = max(first, stretch.first), min(last, stretch.last)
+                if low <= high:
+                    rows += db.execute(_SELECT, (stretch.owner, low, high)).fetchall()
+        return [(tag, codec.message(body, content)) for tag, body, content in rows]
+
+    def last(self, session: str) -> int:
+        """The newest tag of the session; 0 when there is none."""
+        with self._db.read() as db:
+            return _last(_stretches(db, _owner(db, session)))
+
+    def fork(self, session: str, new_session: str, at: int | None = None) -> None:
+        """Start a session whose past is this one's up to tag `at` (default: all of it), by reference.
+
+        What either appends afterwards, the other does not see; both go on counting from their own last tag
+        (M25).
+
+        Raises:
+            UnknownSession: There is no session of the first name.
+            SessionExists: There is one of the second.
+            UnknownTag: `at` is beyond the last tag, or negative.
+        """
+        with self._db.write() as db:
+            parent = _owner(db, session)
+            if parent is None:
+                raise UnknownSession(f"no session {session!r} to fork: append to it first")
+            if _owner(db, new_session) is not None:
+                raise SessionExists(f"session {new_session!r} exists: choose another name for the fork")
+            last = _last(_stretches(db, parent))
+            point = last if at is None else at
+            if not 0 <= point <= last:
+                raise UnknownTag(f"session {session!r} cannot be forked at {at!r}: it has tags 1 to {last}")
+            seen = db.execute("SELECT coalesce(max(id), 0) FROM compartments").fetchone()[0]
+            db.execute(
+                "INSERT INTO sessions(name, parent, forked_at, compartments_seen) VALUES (?, ?, ?, ?)",
+                (_name(new_session), parent, point, seen),
+            )
+
+    def sessions(self) -> list[str]:
+        """The names of all sessions, oldest first."""
+        with self._db.read() as db:
+            rows = db.execute("SELECT name FROM sessions WHERE name IS NOT NULL ORDER BY id").fetchall()
+        return [row[0].decode("utf-8", "surrogatepass") for row in rows]
+
+    def delete(self, session: str) -> None:
+        """Forget a session: its name is free, and all that no fork refers to is erased. Unknown names are
+        ignored.
+        """
+        with self._db.write() as db:
+            owner = _owner(db, session)
+            if owner is None:
+                return
+            db.execute("UPDATE sessions SET name = NULL WHERE id = ?", (owner,))
+            while owner is not None:
+                owner = _erase_unreferenced(db, owner)
+            db.execute("DELETE FROM blobs WHERE NOT EXISTS (SELECT 1 FROM messages WHERE blob = blobs.hash)")
+
+    def search(self, session: str, query: str, limit: int = 10) -> list[tuple[int, str]]:
+        """Tags whose messages match the words of the query, best first, each with at most 220 characters around it.
+
+        Lexical: identifiers whole and in parts, Chinese by pairs of characters. A fork searches the past it
+            shares.
+        """
+        with self._db.read() as db:
+            stretches = _stretches(db, _owner(db, session))
+        tags = history.search(self._db, stretches, query, limit) if stretches and limit > 0 else []
+        return [(tag, history.snippet_of(self.get(session, tag), query)) for tag in tags]
+
+    def put_compartment(self, session: str, data: Mapping[str, Any]) -> int:
+        """Append a compartment and return its id. Its `first` and `last` are tags of this session (G35: rows only).
+
+        Raises:
+            UnknownTag: `first` and `last` are no range of archived tags.
+        """
+        first, last = data.get("first"), data.get("last")
+        with self._db.write() as db:
+            owner = _owner(db, session)
+            newest = _last(_stretches(db, owner))
+            if not isinstance(first, int) or not isinstance(last, int) or not 1 <= first <= last <= newest:
+                raise UnknownTag(
+                    f"a compartment of {session!r} from {first!r} to {last!r}: tags are 1 to {newest}"
+                )
+            row = (owner, first, last, codec.encode(dict(data)))
+            sql = "INSERT INTO compartments(session, first, last, data) VALUES (?, ?, ?, ?)"
+            return db.execute(sql, row).lastrowid or 0
+
+    def compartments(self, session: str) -> list[tuple[int, dict[str, Any]]]:
+        """The compartments of the session, by id. A fork sees those that lay wholly before its fork when
+        it was made.
+        """
+        sql = "SELECT id, data FROM compartments WHERE session = ? AND last <= ? AND id <= ?"
+        rows: list[tuple[int, bytes]] = []
+        with self._db.read() as db:
+            for stretch in _stretches(db, _owner(db, session)):
+                rows += db.execute(sql, (stretch.owner, stretch.last, stretch.compartments)).fetchall()
+        return [(number, codec.decode(data)) for number, data in sorted(rows)]
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        self._db.close()
+
+
+def _name(session: str) -> bytes:
+    return session.encode("utf-8", "surrogatepass")
+
+
+def _owner(db: Connection, session: str) -> int | None:
+    row = db.execute("SELECT id FROM sessions WHERE name = ?", (_name(session),)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def _stretches(db: Connection, owner: int | None) -> list[Stretch]:
+    """Where the session's tags are stored: its own stretch first, then its ancestors'. Empty for no
+    session.
+    """
+    rows = db.execute(
+        """WITH RECURSIVE line(depth, id, parent, forked_at, seen) AS (
+             SELECT 0, id, parent, forked_at, compartments_seen FROM sessions WHERE id = ?
+             UNION ALL
+             SELECT depth + 1, s.id, s.parent, s.forked_at, s.compartments_seen
+             FROM sessions s JOIN line ON s.id = line.parent
+           ) SELECT id, forked_at, seen FROM line ORDER BY depth""",
+        (owner,),
+    ).fetchall()
+    stretches: list[Stretch] = []
+    high, visible = 0, 2**62
+    for number, forked_at, seen in rows:
+        if not stretches:
+            newest = db.execute("SELECT max(tag) FROM messages WHERE session = ?", (number,)).fetchone()[0]
+            high = max(newest or 0, forked_at)
+        stretches.append(Stretch(number, forked_at + 1, high, visible))
+        high, visible = min(high, forked_at), min(visible, seen)
+    return stretches
+
+
+def _last(stretches: Sequence[Stretch]) -> int:
+    return stretches[0].last if stretches else 0
+
+
+def _find(db: Connection, stretches: Sequence[Stretch], key: bytes) -> int | None:
+    sql = "SELECT min(tag) FROM messages WHERE session = ? AND key = ? AND tag <= ?"
+    for stretch in stretches:
+        if stretch.first <= stretch.last and (
+            found := db.execute(sql, (stretch.owner, key, stretch.last)).fetchone()[0]
+        ):
+            return int(found)
+    return None
+
+
+def _insert(db: Connection, owner: int, tag: int, record: codec.Record) -> None:
+    content: bytes | None = record.content
+    blob: bytes | None = None
+    if len(record.content) > BLOB_BYTES:
+        blob, content = hashlib.blake2b(record.content, digest_size=32).digest(), None
+        db.execute("INSERT OR IGNORE INTO blobs(hash, data) VALUES (?, ?)", (blob, record.content))
+    db.execute(
+        "INSERT INTO messages(session, tag, key, body, content, blob) VALUES (?, ?, ?, ?, ?, ?)",
+        (owner, tag, record.key, record.body, content, blob),
+    )
+
+
+def _erase_unreferenced(db: Connection, owner: int) -> int | None:
+    """Erase a nameless session's rows beyond its forks' need; the parent to look at next when nothing is
+    left.
+    """
+    parent, alive = db.execute(
+        "SELECT parent, name IS NOT NULL FROM sessions WHERE id = ?", (owner,)
+    ).fetchone()
+    if alive:
+        return None
+    needed = db.execute(
+        "SELECT max(forked_at), max(compartments_seen) FROM sessions WHERE parent = ?", (owner,)
+    ).fetchone()
+    keep, seen = needed[0], needed[1]
+    history.forget(db, owner, after=keep or 0)
+    db.execute(
+        "DELETE FROM compartments WHERE session = ? AND (last > ? OR id > ?)", (owner, keep or 0, seen or 0)
+    )
+    db.execute("DELETE FROM messages WHERE session = ? AND tag > ?", (owner, keep or 0))
+    if keep is not None:
+        # What its forks do not need of its own ancestors is no longer needed through it either.
+        db.execute("UPDATE sessions SET forked_at = min(forked_at, ?) WHERE id = ?", (keep, owner))
+        return None if parent is None else int(parent)
+    db.execute("DELETE FROM sessions WHERE id = ?", (owner,))
+    return None if parent is None else int(parent)

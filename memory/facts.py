@@ -1,0 +1,288 @@
+"""Long-term facts: one way in, one truth, and indexes that can be thrown away (E19, G21, G22).
+
+The truth is a LangGraph store. A write puts the fact and a mark "not indexed yet" there in one batch, and
+only then tells the indexes; a kill in between leaves the mark, and the next opening does the rest.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any
+
+from langgraph.store.base import BaseStore, GetOp, Item, PutOp
+
+from headwater.memory.database import StorageError
+from headwater.memory.fact import Category, Fact, Scope, Source, Status, Trust, fact
+from headwater.memory.index import Entry, Hit, Index, fuse
+from headwater.memory.lexical import tokens
+
+_PAGE = 10_000
+
+# Named here, since inside the class `list` is a method.
+FactList = list[Fact]
+EntryList = list[Entry]
+FoundFacts = list[tuple[Fact, float]]
+
+
+class FactsError(StorageError):
+    """The store of facts could not be read or written."""
+
+
+class UnknownFact(LookupError):
+    """No fact of this id in this tenant's project."""
+
+
+class Facts:
+    """The facts of one tenant's project.
+
+    Args:
+        store: Opens the store; called once, on first use.
+        indexes: Where facts are looked up. None of them is needed for a fact to be kept.
+        tenant, project: Whose facts. Never empty in the store, whatever is given.
+        exclusive: Held while a fact is read, changed and written, so that processes take turns.
+    """
+
+    def __init__(
+        self,
+        store: Callable[[], BaseStore],
+        indexes: Sequence[Index],
+        *,
+        tenant: str,
+        project: str,
+        exclusive: Callable[[], AbstractContextManager[Any]],
+    ) -> None:
+        self._open_store = store
+        self._indexes = tuple(indexes)
+        self._space = (label(tenant), label(project), "facts")
+        self._exclusive = exclusive
+        self._lock = threading.RLock()
+        self._store: BaseStore | None = None
+
+    def write(
+        self,
+        content: str,
+        category: Category | str,
+        *,
+        scope: Scope = "project",
+        importance: int = 50,
+        source: Source | tuple[str, Sequence[int]] | None = None,
+        trust: Trust = "agent",
+        supersedes: str | None = None,
+        now: float | None = None,
+    ) -> Fact:
+        """Remember something. The one way in: the agent's tool, the historian and people all come through here.
+
+        What is already known in this category counts one more sighting and is not revived if it was
+        archived, unless `supersedes` says that it holds again. A superseded fact is archived and points at
+        its successor.
+
+        Args:
+            content: At most 4,000 characters.
+            category: One of the five.
+            scope: Whom it concerns.
+            importance: 1 to 100.
+            source: Session and tags it was learned from.
+            trust: Who says so.
+            supersedes: Id of the fact it takes the place of.
+            now: Seconds since 1970; the clock's when not given.
+
+        Raises:
+            SecretRefused, RecallBlockRefused, FactRefused: See `fact.fact`.
+            UnknownFact: `supersedes` is no fact's id.
+            FactsError: The embedded store failed; nothing was written.
+        """
+        moment = time.time() if now is None else now
+        new = fact(
+            content, category, scope=scope, importance=importance, source=source, trust=trust, now=moment
+        )
+        with self._lock, self._exclusive():
+            old = None if supersedes is None else self.get(supersedes)
+            known = self._get(new.id)
+            if known is not None:
+                again = old is not None and old.id != known.id
+                revived = replace(known, status="active", superseded_by=None, valid_from=moment)
+                new = replace(revived if again and not known.live else known, seen=known.seen + 1)
+            changed = [new]
+            if old is not None and old.id != new.id:
+                changed.append(replace(old, status="archived", superseded_by=new.id))
+            self._put(changed)
+        self._catch_up()
+        return new
+
+    def supersede(self, old: str, content: str, **details: Any) -> Fact:
+        """Write a fact in the place of another, in its category and scope unless told otherwise. See
+        `write`.
+        """
+        before = self.get(old)
+        details = {
+            "category": before.category,
+            "scope": before.scope,
+            "importance": before.importance,
+            **details,
+        }
+        return self.write(content, supersedes=old, **details)
+
+    def get(self, id: str) -> Fact:
+        """The fact with this id, archived or not.
+
+        Raises:
+            UnknownFact: There is none here.
+        """
+        found = self._get(id)
+        if found is None:
+            raise UnknownFact(f"no fact {id!r} in this project: list or search for the right id")
+        return found
+
+    def archive(self, id: str) -> Fact:
+        """Take a fact out of recall. It is kept, and `get` still shows it."""
+        return self._set_status(id, "archived")
+
+    def keep(self, id: str) -> Fact:
+        """Make a fact permanent: recalled first, archived by nobody but a person."""
+        return self._set_status(id, "permanent")
+
+    def forget(self, id: str) -> None:
+        """Remove a fact for good, from the store and from the indexes."""
+        with self._lock, self._exclusive():
+            self.get(id)
+            self._store_batch([PutOp(self._space, id, None), *self._upkeep.marks([id])])
+        self._catch_up()
+
+    def list(
+        self, status: Status | None = None, category: Category | str | None = None, limit: int = 1_000
+    ) -> FactList:
+        """Facts, oldest first; of every status and category unless one is named."""
+        kind = None if category is None else Category.of(category)
+        kept = [f for f in self._all() if status in (None, f.status) and kind in (None, f.category)]
+        return sorted(kept, key=lambda f: (f.created, f.id))[:limit]
+
+    def count(self, status: Status | None = None) -> int:
+        """How many facts there are."""
+        return sum(status in (None, f.status) for f in self._all())
+
+    def search(self, query: str, k: int = 10) -> FoundFacts:
+        """At most `k` facts for a query, best first, with a score up to 1; archived ones are not among them.
+
+        Rankings by meaning, by words and by the identifiers in the query are joined by rank. An index that
+        fails is built anew, and left out while it cannot be.
+        """
+        if k < 1 or not query.strip():
+            return []
+        with self._lock, _stored():
+            rankings = self._upkeep.rankings(query, max(4 * k, 20))
+            ids = dict.fromkeys(hit.id for ranking in rankings for hit in ranking)
+            facts = {f.id: f for f in self._get_many([*ids]) if f.live}
+        # Ranks are counted among what may be shown, so that archived rows push nothing down.
+        shown = [[hit for hit in ranking if hit.id in facts] for ranking in rankings]
+        named = _by_identifiers([*facts.values()], query)
+        fused = fuse([*shown, named] if named else shown)
+        return [(facts[hit.id], hit.score) for hit in fused[:k]]
+
+    def rebuild(self) -> int:
+        """Build every index anew from the store; the number of facts in them.
+
+        Raises:
+            IndexBroken: An index could not be built even so. The others were.
+        """
+        with self._lock, _stored():
+            self._upkeep.rebuild()
+            return len(self._entries())
+
+    def close(self) -> None:
+        """Let the store and the indexes go; the next use opens and checks them again."""
+        with self._lock:
+            self._upkeep.close()
+            self._store = None
+
+    def _opened(self) -> BaseStore:
+        with self._lock:
+            if self._store is None:
+                self._store = self._open_store()
+            return self._store
+
+    def _get(self, id: str) -> Fact | None:
+        return next(iter(self._get_many([id])), None)
+
+    def _get_many(self, ids: Sequence[str]) -> FactList:
+        # A key that UTF-8 cannot hold is nobody's id, and would fail in the store.
+        gets = [GetOp(self._space, key, refresh_ttl=False) for key in ids if key.isascii()]
+        with _stored():
+            found = self._opened().batch(gets) if gets else []
+        return [Fact.from_value(item.value) for item in found if isinstance(item, Item)]
+
+    def _all(self) -> FactList:
+        facts: dict[str, Fact] = {}
+        offset = 0
+        while True:
+            with _stored():
+                found = self._opened().search(self._space, limit=_PAGE, offset=offset, refresh_ttl=False)
+            facts.update((item.key, Fact.from_value(item.value)) for item in found)
+            offset += len(found)
+            if len(found) < _PAGE:
+                return [*facts.values()]
+
+    def _put(self, facts: Sequence[Fact]) -> None:
+        puts = [PutOp(self._space, f.id, f.to_value(), index=False) for f in facts]
+        self._store_batch([*puts, *self._upkeep.marks([f.id for f in facts])])
+
+    def _store_batch(self, ops: Sequence[PutOp]) -> None:
+        with _stored():
+            self._opened().batch(ops)
+
+    def _set_status(self, id: str, status: Status) -> Fact:
+        with self._lock, self._exclusive():
+            changed = replace(self.get(id), status=status)
+            self._put([changed])
+        self._catch_up()
+        return changed
+
+    def _catch_up(self) -> None:
+        with self._lock, _stored():
+            self._upkeep.catch_up()
+
+    def _entries(self) -> EntryList:
+        return [Entry(f.id, f.content) for f in self._all() if f.live]
+
+    def _entries_of(self, ids: Sequence[str]) -> EntryList:
+        return [Entry(f.id, f.content) for f in self._get_many(ids) if f.live]
+
+
+def label(name: str) -> str:
+    """A tenant's or project's name as one label of a namespace: never empty, no dots, and no two names alike.
+
+    >>> label("alice@example.com"), label("记忆库"), label("")
+    ('alice@example%2Ecom', '记忆库', '%')
+    """
+    if not name:
+        return "%"
+    escaped = "".join(
+        c if c not in "%." and c.isprintable() else "".join(f"%{b:02X}" for b in _bytes(c)) for c in name
+    )
+    # The one root that LangGraph keeps for itself.
+    return "%6C" + escaped[1:] if escaped == "langgraph" else escaped
+
+
+def _bytes(character: str) -> bytes:
+    return character.encode("utf-8", "surrogatepass")
+
+
+def _by_identifiers(facts: Sequence[Fact], query: str) -> list[Hit]:
+    """The facts that hold the query's identifiers (words with a digit or a separator in them), most of
+    them first.
+    """
+    wanted = {t for t in tokens(query) if t.isascii() and len(t) > 1 and not t.isalpha()}
+    counted = ((len(wanted.intersection(tokens(f.content))), f.id) for f in facts) if wanted else ()
+    return [Hit(key, float(n)) for n, key in sorted(counted, key=lambda pair: (-pair[0], pair[1])) if n]
+
+
+@contextmanager
+def _stored() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise FactsError(f"the store of facts failed: {error}; check its disk and its permissions") from error

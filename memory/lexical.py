@@ -1,0 +1,85 @@
+"""Words for matching without a model: identifiers whole and in parts, Chinese and its neighbours by
+bigram.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+
+TOKENIZER = "unicode61 remove_diacritics 0 tokenchars '_./:@#-'"
+"""The FTS5 tokenizer that leaves the tokens made here as they are."""
+
+SNIPPET_CHARS = 220
+_LONGEST = 64
+_CJK = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+_RUNS = re.compile(rf"[{_CJK}]+|(?:(?![{_CJK}])\w)+(?:[./:@#\-]+(?:(?![{_CJK}])\w)+)*")
+_ASCII_RUNS = re.compile(r"\w+(?:[./:@#\-]+\w+)*")
+_WORDS = re.compile(r"[^\W_]+")
+_CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+
+def tokens(text: str) -> list[str]:
+    """The tokens of a text, in order, repeats included.
+
+    >>> tokens("set DB.maxRetries to 3")
+    ['set', 'db.maxretries', 'db', 'maxretries', 'max', 'retries', 'to', '3']
+    >>> tokens("数据库端口")
+    ['数据', '据库', '库端', '端口', '口']
+    """
+    found: list[str] = []
+    plain = unicodedata.normalize("NFKC", text)
+    pattern = _ASCII_RUNS if plain.isascii() else _RUNS
+    for run in pattern.findall(plain):
+        if ord(run[0]) >= 0x0E00 and re.match(f"[{_CJK}]", run):
+            found.extend(run[i : i + 2] for i in range(len(run)))
+        else:
+            found.extend(_identifier(run))
+    return found
+
+
+def match_query(query: str, most: int = 64) -> str:
+    """An FTS5 query that any token of `query` satisfies; "" when there is nothing to match.
+
+    A lone ideograph matches as a prefix, since texts are indexed by pairs.
+    """
+    terms = dict.fromkeys(tokens(query))
+    run_ends = {term for term in terms if len(term) == 1 and ord(term) >= 0x0E00}
+    # The last ideograph of a longer run is already in the pair before it.
+    alone = {t for t in run_ends if not any(len(o) == 2 and o.endswith(t) for o in terms)}
+    kept = [t for t in terms if t not in run_ends or t in alone][:most]
+    return " OR ".join(f'"{term}"*' if term in alone else f'"{term}"' for term in kept)
+
+
+def snippet(text: str, query: str) -> str:
+    """At most 220 characters of the text around the best match, on one line."""
+    room = SNIPPET_CHARS - 2
+    start = max(0, _position(text, query) - 60)
+    if len(text) <= room:
+        start = 0
+    cut = " ".join(text[start : start + room].split())
+    shown = ("…" if start else "") + cut + ("…" if start + room < len(text) else "")
+    return shown.encode("utf-8", "replace").decode("utf-8")
+
+
+def _position(text: str, query: str) -> int:
+    # Length-preserving lower case, so that a position in one is a position in the other.
+    lower = text.lower() if len(text.lower()) == len(text) else text
+    probes: Sequence[str] = [query.strip().lower(), *sorted(set(tokens(query)), key=lambda t: (-len(t), t))]
+    for probe in probes:
+        if probe and (at := lower.find(probe)) >= 0:
+            return at
+    return 0
+
+
+def _identifier(run: str) -> Iterator[str]:
+    words = _WORDS.findall(run)
+    if len(words) > 1 and len(run) <= _LONGEST:
+        yield run.casefold()
+    for word in words:
+        yield word.casefold()[:_LONGEST]
+        if word.isascii() and not word.islower() and not word.isupper():
+            parts = _CAMEL.findall(word)
+            if len(parts) > 1:
+                yield from (part.lower()[:_LONGEST] for part in parts)

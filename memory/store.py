@@ -1,0 +1,73 @@
+"""The embedded store of facts: LangGraph's `SqliteStore` in a file of ours, opened safely by several
+processes.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headwater.memory.database import Database, StorageError, connect
+
+if TYPE_CHECKING:
+    from langgraph.store.base import BaseStore
+
+# One version without tables of ours: the store makes its own, the number is the fence for newer programs.
+_MIGRATIONS: tuple[tuple[str, ...], ...] = ((),)
+
+
+class OwnStore:
+    """The store, and the lock by which processes take turns in it.
+
+    Args:
+        root: The folder of `memory.sqlite`.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._path = root / "memory.sqlite"
+        # A file of its own: a transaction in it writes nothing and holds up nobody who only reads.
+        self._turn = Database(root / "turn.sqlite", _MIGRATIONS)
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+
+    def exclusive(self) -> AbstractContextManager[sqlite3.Connection]:
+        """Held by one process at a time; threads of this one take turns too."""
+        return self._turn.write()
+
+    def open(self) -> BaseStore:
+        """A store over the file, which is made if it is missing.
+
+        Raises:
+            StorageError: The file cannot be opened.
+            StoreTooNew: A newer version of this program wrote it.
+        """
+        from langgraph.store.sqlite import SqliteStore
+
+        with self._lock:
+            self.close_file()
+            try:
+                # Its migrations are not made for two processes that start together.
+                with self.exclusive():
+                    self._connection = connect(self._path, _MIGRATIONS)
+                    store = SqliteStore(self._connection)
+                    store.setup()
+            except (OSError, sqlite3.Error) as error:
+                raise StorageError(
+                    f"cannot open the store of facts {str(self._path)!r}: {error}; check the path and its permissions"
+                ) from error
+            return store
+
+    def close_file(self) -> None:
+        """Close the store's file."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+            self._connection = None
+
+    def close(self) -> None:
+        """Close both files; the next use opens them again."""
+        self.close_file()
+        self._turn.close()

@@ -1,0 +1,145 @@
+"""Agent: render the window, call the main model once, learn from what it reports.
+
+An overflow that the provider proves is survived in the same step: the largest part becomes an artifact
+and the request goes out smaller (M17-M20). The same bytes are never sent twice.
+"""
+
+from collections.abc import Generator
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+
+from headwater.nodes.engine import Engine, live, saved
+from headwater.nodes.events import emit
+from headwater.nodes.offload import apply_edits
+from headwater.nodes.reclaim import bare
+from headwater.nodes.state import State, Update
+from headwater.window.face import text_of
+from headwater.window.frame import Frame, Pass
+from headwater.window.overflow import Overflow, parse_overflow
+
+MAX_RETRIES = 3
+MIN_SCALE, MAX_SCALE, SLOW = 0.8, 3.0, 0.3
+
+Exchange = Generator[list[BaseMessage], AIMessage | Exception, Update]
+
+
+class OverflowUnresolved(RuntimeError):
+    """The provider refuses the request as too long and nothing is left to take out of it."""
+
+
+def agent(engine: Engine) -> Runnable[State, Update]:
+    """A node that makes one step: one call of the main model."""
+    bound: Runnable[Any, Any] = engine.model.bind_tools(list(engine.tools)) if engine.tools else engine.model
+
+    def node(state: State, config: RunnableConfig) -> Update:
+        exchange = _exchange(engine, state, config)
+        request = next(exchange)
+        while True:
+            try:
+                answer: AIMessage | Exception = bound.invoke(request, config)
+            except Exception as error:  # noqa: BLE001 - clients raise what they like; all but overflow is raised again
+                answer = error
+            try:
+                request = exchange.send(answer)
+            except StopIteration as stop:
+                return stop.value  # type: ignore[no-any-return]
+
+    async def anode(state: State, config: RunnableConfig) -> Update:
+        exchange = _exchange(engine, state, config)
+        request = next(exchange)
+        while True:
+            try:
+                answer: AIMessage | Exception = await bound.ainvoke(request, config)
+            except Exception as error:  # noqa: BLE001 - as above
+                answer = error
+            try:
+                request = exchange.send(answer)
+            except StopIteration as stop:
+                return stop.value  # type: ignore[no-any-return]
+
+    return RunnableLambda(node, anode, name="agent")
+
+
+def _exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
+    """One step as a dialogue: yields requests, is sent what became of them."""
+    frame = engine.frame(state, config)
+    messages = live(state)
+    step = dict(state.get("step") or {})
+    edits: dict[int, str] = {}
+    for attempt in range(MAX_RETRIES + 1):
+        with engine.view(frame, messages) as view:
+            request, tokens, last = view.request(), view.tokens, view.last
+        answer = yield request
+        if isinstance(answer, AIMessage):
+            break
+        overflow = parse_overflow(answer)
+        if overflow is None:
+            raise answer
+        emit("overflow", session=frame.session, limit=overflow.limit, requested=overflow.requested, attempt=attempt)
+        if attempt == MAX_RETRIES:
+            raise _unresolved(engine, tokens, overflow) from answer
+        frame, more = _shrink(engine, frame, messages, tokens, overflow)
+        if not more:
+            raise _unresolved(engine, tokens, overflow) from answer
+        edits |= more
+    assert isinstance(answer, AIMessage)
+    frame = _learned(engine, frame, answer, tokens, last)
+    kind = step.get("kind", Pass.DEFER) if "offload" in step.get("tried", ()) else Pass.DEFER
+    if edits or "summarize" in step.get("tried", ()) or "reclaim" in step.get("tried", ()):
+        kind = Pass.EXECUTE if kind == Pass.DEFER else kind
+    emit("request", session=frame.session, tokens=tokens, usage=dict(answer.usage_metadata or {}), kind=str(kind))
+    purse = dict(state.get("purse") or {})
+    purse["steps"] = purse.get("steps", 0) + 1
+    purse["tokens"] = purse.get("tokens", 0) + (answer.usage_metadata or {}).get("total_tokens", tokens)
+    return saved(frame, messages=[_cut(engine, answer, purse)], edits=edits, step={}, purse=purse)
+
+
+def _cut(engine: Engine, answer: AIMessage, purse: dict[str, int]) -> AIMessage:
+    """An answer that may not act any more: the budget is spent, so its calls are taken out."""
+    budget = engine.budget
+    if budget is None or not answer.tool_calls:
+        return answer
+    spent = "steps" if purse["steps"] >= budget.steps else "tokens" if purse["tokens"] >= budget.tokens else ""
+    if not spent:
+        return answer
+    return AIMessage(
+        text_of(answer),
+        id=answer.id,
+        usage_metadata=answer.usage_metadata,
+        response_metadata={**answer.response_metadata, "headwater": f"its budget of {spent} is spent"},
+    )
+
+
+def _shrink(
+    engine: Engine, frame: Frame, messages: list[BaseMessage], tokens: int, overflow: Overflow
+) -> tuple[Frame, dict[int, str]]:
+    """Take out the largest parts until the request should fit what the provider said (M20)."""
+    limit = overflow.limit or int(0.8 * tokens)
+    stated = overflow.requested or max(tokens, limit)
+    excess = max(1, int((stated - 0.9 * limit) * tokens / max(stated, 1)))
+    with engine.view(frame, messages) as view:
+        wanted = bare(view, frame.with_(scale=1.0), excess)
+    return apply_edits(engine, frame, messages, wanted)
+
+
+def _learned(engine: Engine, frame: Frame, answer: AIMessage, tokens: int, last: int) -> Frame:
+    """The frame after a request that was answered: what is cached now, and how far the count was off."""
+    now = engine.clock()
+    warm = frame.warm + (0 if engine.prices.is_cold(frame.asked, now) else 1)
+    scale = frame.scale
+    usage = answer.usage_metadata
+    if usage and usage["input_tokens"] > 0:
+        ratio = min(MAX_SCALE, max(MIN_SCALE, usage["input_tokens"] / max(1, tokens + engine.fixed_tokens)))
+        scale = ratio if ratio > scale else scale + SLOW * (ratio - scale)
+    return frame.with_(sent=last, asked=now, warm=warm, size=tokens, scale=round(scale, 4))
+
+
+def _unresolved(engine: Engine, tokens: int, overflow: Overflow) -> OverflowUnresolved:
+    return OverflowUnresolved(
+        f"the provider refuses {tokens:,} tokens as too long for its window"
+        f"{f' of {overflow.limit:,}' if overflow.limit else ''}; nothing is left to take out and nothing is lost. "
+        f"Set WindowPolicy(window=...) to the model's real window (assumed: {engine.window.tokens:,} by "
+        f"{engine.window.source}), then continue the session"
+    )

@@ -1,0 +1,156 @@
+"""The tools through which a model governs its own window: read back, look up, note, let go, remember."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool, ToolException
+from langgraph.prebuilt import InjectedState
+
+from headwater.memory import Category, FactRefused, Memory, StorageError, UnknownTag, page
+from headwater.nodes.engine import Engine
+from headwater.window.face import safe, text_of
+from headwater.window.marks import TagError, mark, parse_ranges
+from headwater.window.tokens import count_text
+
+EXPAND_TOKENS = 15_000
+_SHARE = 0.15
+
+
+def context_tools(engine: Engine) -> list[BaseTool]:
+    """`file_read`, `ctx_expand`, `ctx_search`, `ctx_note`, `ctx_memory` for one agent."""
+    memory = engine.memory
+
+    def file_read(
+        path: str, offset: int = 0, limit: int = 200, char_offset: int | None = None
+    ) -> str:
+        """Read back a stored text by the path a ⟦stored …⟧ mark names.
+
+        offset: first line (from 0); limit: lines; char_offset: first character, for very long lines.
+        """
+        return _read(memory, path, offset, limit, char_offset, _page_chars(engine))
+
+    def ctx_expand(
+        tags: str, session: str | None = None, state: Annotated[dict[str, Any] | None, InjectedState] = None,
+        config: Annotated[RunnableConfig | None, InjectedToolArg] = None,
+    ) -> str:
+        """Show earlier messages in full by their § numbers, e.g. tags="12" or "3-5,8".
+
+        session: only to open the evidence of a sub-agent's conclusion.
+        """
+        own = engine.frame(state or {}, config).session
+        return _expand(memory, own, session or own, tags, _page_tokens(engine))
+
+    def ctx_search(
+        query: str, state: Annotated[dict[str, Any] | None, InjectedState] = None,
+        config: Annotated[RunnableConfig | None, InjectedToolArg] = None,
+    ) -> str:
+        """Search long-term facts and this session's whole history; open what it finds with ctx_expand."""
+        return _search(memory, engine.frame(state or {}, config).session, query)
+
+    def ctx_note(text: str, kind: Literal["goal", "constraint", "exclusion", "decision", "preference", "note"] = "note") -> str:
+        """Write down what must stay in sight for the whole task: a constraint, a decision, an excluded option."""
+        if not text.strip():
+            raise ToolException("the note is empty; write what must stay in sight")
+        return f"Noted ({kind}); it stays in sight."
+
+    def ctx_memory(
+        action: Literal["write", "search", "list"], content: str = "", category: str = "PROJECT_RULES"
+    ) -> str:
+        """Long-term facts, kept across sessions: write one, search, or list them.
+
+        category: PROJECT_RULES, ARCHITECTURE, CONSTRAINTS, CONFIG_VALUES or NAMING.
+        """
+        return _remembered(memory, action, content, category)
+
+    functions = (file_read, ctx_expand, ctx_search, ctx_note, ctx_memory)
+    tools: list[BaseTool] = []
+    for function in functions:
+        tool = StructuredTool.from_function(function, name=function.__name__)
+        tool.handle_tool_error = True
+        tools.append(tool)
+    return tools
+
+
+def _page_tokens(engine: Engine) -> int:
+    """Tokens one page may take: never more than the requirement's cap, nor a share of a small window."""
+    return min(EXPAND_TOKENS, int(_SHARE * engine.lines.window))
+
+
+def _page_chars(engine: Engine) -> int:
+    return _page_tokens(engine) * 3
+
+
+def _read(memory: Memory, path: str, offset: int, limit: int, char_offset: int | None, max_chars: int) -> str:
+    try:
+        text = memory.artifacts.read_text(path)
+        part = page(text, offset=offset, limit=limit, char_offset=char_offset, max_chars=max_chars)
+    except (StorageError, ValueError) as error:
+        raise ToolException(str(error)) from error
+    if part.next_line is None and part.next_char is None:
+        return safe(part.text)
+    more = f"char_offset={part.next_char}" if part.next_char is not None else f"offset={part.next_line}"
+    return safe(f"{part.text}\n⟪{part.total_lines:,} lines, {part.total_chars:,} chars; go on with {more}⟫")
+
+
+def _expand(memory: Memory, own: str, session: str, tags: str, limit: int) -> str:
+    if session != own and not session.startswith(own + "/"):
+        raise ToolException(f"{session!r} is not this session or a sub-agent of it")
+    try:
+        wanted = parse_ranges(tags)
+        last = memory.archive.last(session)
+        if last == 0:
+            raise ToolException(f"session {session!r} has no messages")
+        unknown = [t for t in wanted if t < 1 or t > last]
+        if unknown:
+            raise ToolException(f"unknown: {', '.join(map(mark, unknown[:8]))}; this session has §1§ to §{last}§")
+        return _pages(memory, session, wanted, limit)
+    except (TagError, UnknownTag) as error:
+        raise ToolException(str(error)) from error
+
+
+def _pages(memory: Memory, session: str, tags: Sequence[int], limit: int) -> str:
+    """Whole messages up to the limit; a first message over it is shown in full from where file_read can page."""
+    out: list[str] = []
+    used = 0
+    for tag in tags:
+        message = memory.archive.get(session, tag)
+        text = _full(message)
+        weight = count_text(text) + 8
+        if out and used + weight > limit:
+            return safe("\n\n".join([*out, f"⟪go on with ctx_expand(tags={tag!r})⟫".replace("'", '"')]))
+        if weight > limit:
+            name = memory.artifacts.put(text)
+            head = page(text, char_offset=0, max_chars=limit * 3).text
+            out.append(f"{mark(tag)} {message.type}: {head}\n⟪go on with file_read(path=\"{name}\", char_offset={len(head)})⟫")
+        else:
+            out.append(f"{mark(tag)} {message.type}: {text}")
+        used += weight
+    return safe("\n\n".join(out))
+
+
+def _full(message: Any) -> str:
+    calls = [f"\n→ {call['name']}({call['args']})" for call in getattr(message, "tool_calls", ())]
+    return text_of(message) + "".join(calls)
+
+
+def _search(memory: Memory, session: str, query: str) -> str:
+    if not query.strip():
+        raise ToolException("the query is empty")
+    facts = memory.facts.search(query, k=5)
+    found = memory.archive.search(session, query, limit=8)
+    lines = [f"fact [{fact.category}] {fact.content}" for fact, _ in facts]
+    lines += [f"{mark(tag)} {snippet}" for tag, snippet in found]
+    return safe("\n".join(lines)) or "Nothing found; try other words."
+
+
+def _remembered(memory: Memory, action: str, content: str, category: str) -> str:
+    try:
+        if action == "write":
+            fact = memory.facts.write(content, Category(category), trust="agent")
+            return f"Remembered ({fact.category}): {fact.content}"
+        facts = [f for f, _ in memory.facts.search(content, k=10)] if action == "search" else memory.facts.list(limit=50)
+    except (FactRefused, StorageError, ValueError) as error:
+        raise ToolException(str(error)) from error
+    return "\n".join(f"[{f.category}] {f.content}" for f in facts) or "No facts yet."
+

@@ -1,0 +1,185 @@
+"""One engine behind graph, nodes and middleware: what governance knows of one agent.
+
+It holds no state of a session: that is in the frame. What it keeps (views, texts) it can compute again.
+"""
+
+import hashlib
+import time
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from threading import Lock
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
+
+from headwater.memory import Memory
+from headwater.nodes.budget import Budget
+from headwater.nodes.state import State, Update
+from headwater.window.frame import Frame
+from headwater.window.policy import Lines, WindowPolicy
+from headwater.window.prices import Prices
+from headwater.window.render import Texts
+from headwater.window.sizes import WindowSize, max_output_of, model_name, window_of
+from headwater.window.stubs import encode
+from headwater.window.tokens import count_text, count_tools
+from headwater.window.view import View
+
+_VIEWS = 64
+
+
+class WindowTooSmall(ValueError):
+    """The window cannot hold system prompt, tools and a first message; the message gives the sizes."""
+
+
+@dataclass
+class Engine:
+    """What the nodes of one agent share.
+
+    Attributes:
+        model: The main model.
+        memory: Archive, artifacts and facts.
+        tools: Tools offered to the model, context tools included.
+        system: The system prompt as sent.
+        summarizer: A cheap model for summaries; None serves the deterministic digest.
+        policy, prices: See their classes.
+        clock: Seconds; only differences are used.
+        docs: Text of the project's documents, read at session start.
+        budget: Of a sub-agent; None for an agent of its own.
+    """
+
+    model: BaseChatModel
+    memory: Memory
+    tools: Sequence[Any] = ()
+    system: str = ""
+    summarizer: BaseChatModel | None = None
+    policy: WindowPolicy = field(default_factory=WindowPolicy)
+    prices: Prices = field(default_factory=Prices)
+    clock: Callable[[], float] = time.time
+    docs: str = ""
+    budget: Budget | None = None
+    _views: "OrderedDict[str, View]" = field(default_factory=OrderedDict, repr=False)
+    _texts: "OrderedDict[str, str]" = field(default_factory=OrderedDict, repr=False)
+    _lock: Lock = field(default_factory=Lock, repr=False)
+
+    @cached_property
+    def window(self) -> WindowSize:
+        """The window in tokens and where the number came from."""
+        return window_of(self.model, explicit=self.policy.window)
+
+    @cached_property
+    def lines(self) -> Lines:
+        """The lines of this agent's window."""
+        return self.policy.lines(self.window.tokens, _output_cap(self.model))
+
+    @cached_property
+    def fixed_tokens(self) -> int:
+        """Tokens of the tool schemas, which stand in every request."""
+        return count_tools(self.tools)
+
+    @cached_property
+    def identity(self) -> str:
+        """Digest of model, system prompt and tools; when it changes the whole prefix does."""
+        names = [getattr(tool, "name", str(tool)) for tool in self.tools]
+        return _digest(model_name(self.model), self.system, *names)
+
+    def check(self) -> None:
+        """Refuse a window in which no step fits.
+
+        Raises:
+            WindowTooSmall: System prompt and tools reach the first line.
+        """
+        fixed = self.fixed_tokens + count_text(self.system)
+        if fixed >= self.lines.offload:
+            raise WindowTooSmall(
+                f"system prompt and tools take {fixed:,} tokens, but a window of {self.lines.window:,} "
+                f"has room for {self.lines.offload:,} before its first line; "
+                "shorten them, offer fewer tools, or set WindowPolicy(window=...) larger"
+            )
+
+    def frame(self, state: Mapping[str, Any], config: RunnableConfig | None = None) -> Frame:
+        """The frame in a state; a new session gets its name from the thread, else by chance."""
+        frame = Frame.from_state(state.get("frame"), state.get("edits"), state.get("hints"))
+        if frame.session:
+            return frame
+        thread = ((config or {}).get("configurable") or {}).get("thread_id")
+        return frame.with_(session=str(thread) if thread else uuid.uuid4().hex)
+
+    def texts(self, frame: Frame) -> Texts:
+        """The texts that a frame names."""
+        return Texts(self.system, *map(self.text, (frame.contract, frame.baseline, frame.delta)))
+
+    def text(self, name: str) -> str:
+        """The text of an artifact by name, "" for no name; the newest are kept at hand."""
+        if not name:
+            return ""
+        known = self._texts.get(name)
+        if known is None:
+            known = self.memory.artifacts.read_bytes(name).decode("utf-8", "surrogatepass")
+            self._keep_text(name, known)
+        return known
+
+    def store_text(self, text: str) -> str:
+        """Put a text among the artifacts; returns its name, "" for no text."""
+        if not text:
+            return ""
+        name = self.memory.artifacts.put(encode(text))
+        self._keep_text(name, text)
+        return name
+
+    @contextmanager
+    def view(self, frame: Frame, messages: Sequence[BaseMessage]) -> Iterator[View]:
+        """The session's view, up to date; a run beside this one gets a view of its own."""
+        with self._lock:
+            view = self._views.pop(frame.session, None) or View()
+        view.sync(frame, messages, self.texts(frame))
+        try:
+            yield view
+        finally:
+            with self._lock:
+                self._views[frame.session] = view
+                while len(self._views) > _VIEWS:
+                    self._views.popitem(last=False)
+
+    def estimate(self, frame: Frame, view: View) -> int:
+        """Input tokens of the next request, tool schemas included, calibrated by what was reported."""
+        return int((view.tokens + self.fixed_tokens) * frame.scale)
+
+    def _keep_text(self, name: str, text: str) -> None:
+        with self._lock:
+            self._texts[name] = text
+            while len(self._texts) > _VIEWS:
+                self._texts.popitem(last=False)
+
+
+def saved(frame: Frame, **channels: Any) -> Update:
+    """A node's return: the frame for its channel, beside other channels."""
+    return {"frame": frame.to_state(), **channels}
+
+
+def revised(frame: Frame, *parts: object) -> str:
+    """The revision after a change: equal histories of changes give equal revisions."""
+    return _digest(frame.revision, *parts)
+
+
+def live(state: State) -> list[BaseMessage]:
+    """The messages of a state."""
+    return list(state.get("messages") or [])
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256("\x00".join(map(str, parts)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _output_cap(model: BaseChatModel) -> int | None:
+    """The request's output cap where one is set, else the model's maximum where it is known."""
+    for name in ("max_tokens", "max_output_tokens", "max_completion_tokens"):
+        value = getattr(model, name, None)
+        if isinstance(value, int) and value > 0:
+            return value
+    return max_output_of(model)

@@ -1,0 +1,149 @@
+"""Intake: archive and number what is new, clean it, and keep what is too large out of the window.
+
+Reads `messages`, `frame`, `pins`; returns the new messages numbered, and the frame. Nothing that was sent
+before is touched: a result over the arrival limit becomes an artifact before any model sees it.
+"""
+
+from collections.abc import Callable, Sequence
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+
+from headwater.nodes.engine import Engine, live, revised, saved
+from headwater.nodes.events import emit
+from headwater.nodes.recall import fold
+from headwater.nodes.state import State, Update
+from headwater.window.audit import language_of
+from headwater.window.clean import clean
+from headwater.window.face import text_of
+from headwater.window.frame import Frame, Pin
+from headwater.window.marks import stamp, strip_echo, tag_of, unstamped
+from headwater.window.pins import add_pins, pins_of
+from headwater.window.stubs import is_stub, stub
+from headwater.window.tokens import count_text
+
+PREVIEW_TOKENS = 500
+# Explicit reads are asked for to be read: they stay unless they would fill a quarter of the window.
+READ_TOOLS = ("read", "view", "open", "cat", "file_read", "ctx_expand")
+# Pages that the model asked for are capped at their source and never offloaded again on arrival.
+PAGE_TOOLS = frozenset({"file_read", "ctx_expand", "ctx_search"})
+PINS_SHARE = 0.05
+
+
+def intake(engine: Engine) -> Callable[[State, RunnableConfig], Update]:
+    """A node that takes in what is new since the last step."""
+
+    def node(state: State, config: RunnableConfig) -> Update:
+        frame, taken = take_in(engine, state, config)
+        return saved(frame, step={}, **taken)
+
+    return node
+
+
+def take_in(engine: Engine, state: State, config: RunnableConfig) -> tuple[Frame, Update]:
+    """Archive and number what is new; the frame, and the channels that carry it."""
+    messages = live(state)
+    frame = engine.frame(state, config)
+    if not frame.revision:
+        frame = _begin(engine, frame, messages)
+    fresh = _unnumbered(messages)
+    if not fresh:
+        return frame, {}
+    tags = engine.memory.archive.append(frame.session, [unstamped(m) for m in fresh])
+    numbered = [_received(engine, m, tag) for m, tag in zip(fresh, tags, strict=True)]
+    frame = _lead(engine, frame, messages, numbered)
+    frame, hints = _pin(engine, frame, numbered, state.get("pins") or [])
+    emit("intake", first=tags[0], last=tags[-1], session=frame.session)
+    return frame, {"messages": numbered, "hints": hints}
+
+
+def _unnumbered(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """The messages at the end that have no tag yet."""
+    fresh: list[BaseMessage] = []
+    for message in reversed(messages):
+        if tag_of(message):
+            break
+        fresh.append(message)
+    fresh.reverse()
+    return fresh
+
+
+def _begin(engine: Engine, frame: Frame, messages: Sequence[BaseMessage]) -> Frame:
+    """A session's first fold: what earlier sessions left is in the first request (G39)."""
+    engine.check()
+    spoken = next((text_of(m) for m in messages if isinstance(m, HumanMessage)), "")
+    language = "zh" if language_of(spoken) == "zh" else "en"
+    frame = frame.with_(language=language, identity=engine.identity)
+    frame = fold(engine, frame, about=spoken)
+    return frame.with_(revision=revised(frame, "begin", frame.session, frame.baseline))
+
+
+def _received(engine: Engine, message: BaseMessage, tag: int) -> BaseMessage:
+    """A message as the state keeps it: numbered, cleaned, and small enough."""
+    if isinstance(message, AIMessage):
+        return stamp(strip_echo(message), tag)
+    if not isinstance(message, ToolMessage):
+        return stamp(message, tag)
+    if isinstance(message.content, str):
+        text = message.content
+    elif all(isinstance(b, str) or b.get("type") == "text" for b in message.content):
+        text = text_of(message)
+    else:
+        return stamp(message, tag)
+    cleaned = text if message.name in PAGE_TOOLS else clean(text)
+    if _too_large(engine, message, cleaned):
+        # The bytes as they came are the artifact; what is shown of them is clean.
+        name = engine.memory.artifacts.put(text)
+        emit("arrival", tag=tag, tool=message.name, artifact=name, chars=len(text))
+        cleaned = stub(tag, text, preview_tokens=PREVIEW_TOKENS)
+    if cleaned == message.content:
+        return stamp(message, tag)
+    return stamp(message.model_copy(update={"content": cleaned}), tag)
+
+
+def _too_large(engine: Engine, message: ToolMessage, text: str) -> bool:
+    if message.name in PAGE_TOOLS or is_stub(text[:400]):
+        return False
+    quarter = engine.lines.window // 4
+    limit = min(engine.policy.arrival, quarter)
+    if any(word in (message.name or "").lower() for word in READ_TOOLS):
+        limit = quarter
+    # A token is at least a fifth of a character and mostly several: short texts need no count.
+    return len(text) > limit // 4 and (len(text) > limit * 64 or count_text(text) > limit)
+
+
+def _lead(engine: Engine, frame: Frame, messages: Sequence[BaseMessage], numbered: Sequence[BaseMessage]) -> Frame:
+    """Leading system messages of the log belong to the contract: there is one system message, first."""
+    if frame.lead or frame.boundary or not isinstance(messages[0], SystemMessage):
+        return frame
+    leading: list[BaseMessage] = []
+    for message in numbered:
+        if not isinstance(message, SystemMessage):
+            break
+        leading.append(message)
+    if not leading:
+        return frame
+    name = engine.store_text("\n\n".join(text_of(m) for m in leading))
+    return frame.with_(contract=name, lead=tag_of(leading[-1]), revision=revised(frame, "lead", name))
+
+
+def _pin(
+    engine: Engine, frame: Frame, numbered: Sequence[BaseMessage], asked: Sequence[str]
+) -> tuple[Frame, dict[int, str]]:
+    """Add what the new messages pin; the caller's own pins are shown at once, behind the newest message."""
+    pins = frame.pins
+    limit = int(PINS_SHARE * engine.lines.window)
+    for message in numbered:
+        first = not any(pin.kind == "goal" for pin in pins)
+        pins = add_pins(pins, pins_of(message, tag_of(message), first=first), limit)
+    hints: dict[int, str] = {}
+    shown = next((tag_of(m) for m in reversed(numbered) if not isinstance(m, AIMessage)), 0)
+    if asked and shown:
+        known = {pin.text for pin in pins}
+        new = [Pin("note", text, shown) for text in asked if text not in known]
+        pins = (*pins, *new)
+        if new:
+            hints[shown] = "\n".join(f"[task note] {pin.text}" for pin in new)
+    return (frame if pins == frame.pins else frame.with_(pins=pins)), hints
+
+

@@ -1,0 +1,81 @@
+"""Watermark: estimate → level and pass → route. Before every model call, not once a round (M2-M5)."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from langchain_core.runnables import RunnableConfig
+
+from headwater.nodes.engine import Engine, live, saved
+from headwater.nodes.events import emit
+from headwater.nodes.state import State, Update
+from headwater.window.policy import Level
+from headwater.window.schedule import Plan, plan
+
+Route = Literal["agent", "offload", "summarize", "reclaim", "halt"]
+
+# M8: offload strictly before summarise. Each remedy once a step; the second `reclaim` cuts to the bone.
+REMEDIES: dict[Level, tuple[Route, ...]] = {
+    Level.NORMAL: ("offload",),
+    Level.OFFLOAD: ("offload",),
+    Level.COMPACT: ("offload", "summarize"),
+    Level.EXHAUSTED: ("offload", "reclaim", "summarize", "reclaim"),
+}
+
+
+def watermark(engine: Engine) -> Callable[[State, RunnableConfig], Update]:
+    """A node that measures the window and decides where the step goes next (`step["route"]`)."""
+
+    def node(state: State, config: RunnableConfig) -> Update:
+        frame = engine.frame(state, config)
+        step = dict(state.get("step") or {})
+        with engine.view(frame, live(state)) as view:
+            found, zone = view.candidates(frame, engine.policy, engine.lines.window)
+            if found or zone != frame.zone:
+                frame = frame.with_(pending={**frame.pending, **found}, zone=zone)
+            estimate = engine.estimate(frame, view)
+            items = view.items(frame)
+        level = engine.lines.level(estimate)
+        decided = plan(
+            frame,
+            items,
+            level=level,
+            lines=engine.lines,
+            prices=engine.prices,
+            now=engine.clock(),
+            identity=engine.identity,
+        )
+        step |= {"estimate": estimate, "level": level.name, "pass": str(step.get("pass") or decided.kind)}
+        step |= {"reason": decided.reason, "edits": {tag: str(edit) for tag, edit in decided.edits.items()}}
+        step["kind"] = str(decided.kind)
+        step["route"] = route_of(level, decided, step)
+        emit(
+            "watermark",
+            session=frame.session,
+            estimate=estimate,
+            level=level.name,
+            route=step["route"],
+            lines=engine.lines._asdict(),
+        )
+        return saved(frame, step=step)
+
+    return node
+
+
+def route_of(level: Level, decided: Plan, step: dict[str, Any]) -> Route:
+    """The first remedy of the level that has not been tried in this step; pure.
+
+    A remedy with nothing to do is passed over. When all are spent the request goes out if it fits, and
+    is stopped if it does not (M7).
+    """
+    tried = list(step.get("tried", ()))
+    for remedy in REMEDIES[level]:
+        if remedy in tried:
+            tried.remove(remedy)
+        elif remedy != "offload" or decided.moves:
+            return remedy
+    return "halt" if level is Level.EXHAUSTED else "agent"
+
+
+def route(state: State) -> str:
+    """The conditional edge behind the node."""
+    return str((state.get("step") or {}).get("route", "agent"))

@@ -1,0 +1,370 @@
+"""What a summary must be before it may stand in for messages, and its repair without a model (E12, M12–M15).
+
+A summary that is empty, vague at its end, cut off, no smaller, a tool call in disguise or in another language
+than the user's is rejected. One that passes is repaired: every name that a user stated or a decision rests
+on, and that it lost, is appended as one anchor line.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+
+from headwater.window.compartments import Compartment, WorkState
+from headwater.window.cues import (
+    CONSTRAINT,
+    DECISION,
+    EXCLUSION,
+    UNIT,
+    Count,
+    clip,
+    identifiers,
+    language_of,
+    pin_kind,
+    prose_lines,
+    sentences,
+)
+from headwater.window.digest import TIER_SHARES, text_of
+from headwater.window.tokens import count_text
+
+__all__ = [
+    "StatedFact",
+    "Summary",
+    "language_of",
+    "parse_summary",
+    "reject",
+    "repair",
+    "required_identifiers",
+]
+
+ANCHOR_TOKENS = 400
+"""Most tokens of the anchor line."""
+
+MAX_REQUIRED = 200
+"""Most names required of one summary."""
+
+CATEGORIES = ("PROJECT_RULES", "ARCHITECTURE", "CONSTRAINTS", "CONFIG_VALUES", "NAMING")
+"""The five exclusive categories of facts (G22)."""
+
+_CUT_OFF = frozenset({"length", "max_tokens", "model_length", "max_output_tokens", "incomplete"})
+_NOTHING = frozenset(
+    {"null", "none", "nil", "undefined", "n/a", "na", "empty", "no summary", "空", "无", "没有", "暂无"}
+)
+_VAGUE_EN = re.compile(
+    r"(?:\betc|\bet cetera|\band so (?:on|forth)|\band (?:the like|(?:many )?others|such|stuff)"
+    r"|\bamong others|\band more"
+    r"|\.\.+|…)$",
+    re.I,
+)
+_VAGUE_ZH = re.compile(
+    r"(?:等等|之类(?:的(?:东西|内容)?)?|诸如此类|以此类推|云云|什么的|、[^、，。；\s]{1,20}等)$"
+)
+_CALL = re.compile(
+    r"^\s*(?:<(?:tool_call|tool_use|function_calls?|function|invoke|tool)\b[^>]*>|<\|?(?:tool|python_tag)"
+    r"|\[TOOL_CALLS\]"
+    r"|<[\w-]+:(?:invoke|function_calls|tool_call)\b|(?:Action|Tool)(?: Input)?:\s*[\w.]+\s*$"
+    r"|to=functions\.)",
+    re.M | re.I,
+)
+_DANGLING = re.compile(
+    r"(?:[,:，：、(（\[{“「《-]|\b(?:the|an?|of|to|and|or|but|with|for|in|on|at|by|from|is|was|were|are|that"
+    r"|which|into|as"
+    r"|because|than|not|be|their|its|this)|[和与或及把被在对向从将为且])$",
+    re.I,
+)
+_TERMINAL = re.compile(r"[。！？!?][”」』）)\"'*_`]*(?=\s|$|\S)|\.[”)\"'*_`]*(?=\s|$)")
+_ITEM = re.compile(r"^\s*(?:[-*+•|#>]|\d{1,3}[.)、])")
+_FENCED = re.compile(r"```[\w-]*\s*\n?(.*?)```", re.S)
+_COMMA = re.compile(r",(\s*[}\]])")
+_SEPARATOR = " · "
+_LABELS = {"en": "Anchors: ", "zh": "要点："}
+
+
+class StatedFact(NamedTuple):
+    """A fact that the historian found in the stretch (G21, G22)."""
+
+    category: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The historian's answer, read; ``p1`` is empty where it gave none."""
+
+    title: str
+    p1: str
+    p2: str
+    p3: str
+    p4: str
+    importance: int
+    episode: str
+    facts: tuple[StatedFact, ...]
+    work: WorkState
+
+    def compartment(self, first: int, last: int, older: WorkState | None = None) -> Compartment:
+        """The compartment of a range, its work state merged over the one before (C9)."""
+        work = WorkState.merge(older, self.work)
+        return Compartment(
+            first, last, self.title, self.p1, self.p2, self.p3, self.p4, self.importance, self.episode, work
+        )
+
+
+def reject(
+    summary: str,
+    source_tokens: int,
+    *,
+    finish_reason: str | None = None,
+    language: str | None = None,
+    count: Count = count_text,
+) -> str | None:
+    """Why a summary may not replace its source, or None when it may.
+
+    Args:
+        summary: The text that would stand in the window.
+        source_tokens: Tokens of what it replaces.
+        finish_reason: The provider's word for why the output ended.
+        language: The user's, as ``language_of`` names it; ``und`` and None check nothing.
+        count: Counts the tokens of a text.
+
+    >>> reject("Checked the disk, the network, etc.", 1000)
+    'vague ending: "etc"'
+    """
+    text = summary.strip()
+    if text.strip("\"'`*.。{}[]()- \n").lower() in _NOTHING | {""}:
+        return f"empty: {text[:40]!r}"
+    if finish_reason and finish_reason.lower() in _CUT_OFF:
+        return f"truncated: finish reason {finish_reason!r}"
+    if _is_call(text):
+        return f"tool call instead of prose: {text[:60]!r}"
+    if vague := _vague_end(text):
+        return f'vague ending: "{vague}"'
+    if cut := _cut_off(text):
+        return f"truncated: {cut}"
+    if (tokens := count(text)) >= source_tokens:
+        return f"not smaller: {tokens} tokens for {source_tokens}"
+    spoken = language_of(text)
+    if language and "und" not in (language, spoken) and spoken != language:
+        return f"language {spoken!r} instead of the user's {language!r}"
+    return None
+
+
+def _is_call(text: str) -> bool:
+    bare = match[1].strip() if (match := _FENCED.fullmatch(text)) else text
+    if bare[:1] in "{[" and bare[-1:] in "}]":
+        try:
+            return isinstance(json.loads(bare, strict=False), dict | list)
+        except (ValueError, RecursionError):
+            pass
+    return _CALL.search(_FENCED.sub(" ", text)) is not None
+
+
+def _vague_end(text: str) -> str:
+    """The vague words a text closes with. A quoted one ends in its quotation mark, and is not found (E12)."""
+    # Of closing full stops only one is punctuation; two or three are an ellipsis.
+    end = text.rstrip(" \n\t*_)）]】。！!")
+    end = end[:-1] if end.endswith(".") and not end.endswith("..") else end
+    found = _VAGUE_EN.search(end[-80:])
+    if not found and language_of(text) == "zh":
+        found = _VAGUE_ZH.search(end[-80:])
+    return found[0] if found else ""
+
+
+def _cut_off(text: str) -> str:
+    if text.count("```") % 2:
+        return "unclosed code fence"
+    last = text.rsplit("\n", 1)[-1].strip().rstrip("*_")
+    if _DANGLING.search(last):
+        return f"ends mid-sentence at {last[-30:]!r}"
+    if any(last.count(a) > last.count(b) for a, b in ("()", "（）", "“”", "「」")):
+        return f"unclosed bracket or quotation in {last[-40:]!r}"
+    ends = [end.end() for end in _TERMINAL.finditer(text)]
+    if len(ends) >= 2 and not _ITEM.match(last):
+        rest = last[-len(text) + ends[-1] :] if 0 < len(text) - ends[-1] < len(last) else last
+        open_end = ends[-1] < len(text) and not last.endswith(("。", ".", ";", "；"))
+        # Writers who punctuate leave short closings open ("Port: 5432"), but not a whole clause.
+        if open_end and (
+            len(re.findall(r"[A-Za-z]+", rest)) >= 7 or len(re.findall(r"[\u4e00-\u9fff]", rest)) >= 14
+        ):
+            return f"ends mid-sentence at {last[-30:]!r}"
+    return ""
+
+
+def required_identifiers(messages: Sequence[BaseMessage]) -> list[str]:
+    """Names that a summary of the messages must carry, most binding first, at most ``MAX_REQUIRED``.
+
+    Those in the user's constraints, decisions, exclusions and preferences come first, then those in decisions
+    and exclusions of the assistant's, then those in the user's other sentences. Pasted code and logs are not
+    statements.
+    """
+    ranked: tuple[dict[str, None], ...] = ({}, {}, {})
+    for message in messages:
+        if not isinstance(message, HumanMessage | AIMessage):
+            continue
+        user = isinstance(message, HumanMessage)
+        for line in prose_lines(text_of(message)):
+            for sentence in sentences(line):
+                if user:
+                    rank = 0 if pin_kind(sentence) else 2
+                elif DECISION.search(sentence) or EXCLUSION.search(sentence):
+                    rank = 1
+                else:
+                    continue
+                ranked[rank].update(dict.fromkeys(identifiers(sentence)))
+    return list(dict.fromkeys(name for names in ranked for name in names))[:MAX_REQUIRED]
+
+
+def repair(
+    p1: str,
+    required: Sequence[str],
+    *,
+    limit: int = ANCHOR_TOKENS,
+    language: str | None = None,
+    count: Count = count_text,
+) -> str:
+    """The summary with the names it lost appended as one anchor line; doing it twice changes nothing.
+
+    Args:
+        p1: The summary.
+        required: Names, most binding first. Names with line breaks, or longer than a quarter of the limit,
+            are left out; the archive has them.
+        limit: Most tokens of the anchor line; the first name that does not fit ends it.
+        language: ``zh`` labels the line in Chinese; by default the summary's own.
+        count: Counts the tokens of a text.
+    """
+    body, anchors = p1.rstrip(), ""
+    head, _, tail = body.rpartition("\n")
+    label = next((label for label in _LABELS.values() if tail.startswith(label)), "")
+    if label:
+        body, anchors = head, tail
+    label = label or _LABELS["zh" if (language or language_of(p1)) == "zh" else "en"]
+    present = p1
+    for name in dict.fromkeys(required):
+        if (
+            not name.strip()
+            or name.splitlines() != [name]
+            or count(name) > limit // 4
+            or _names(present, name)
+        ):
+            continue
+        longer = f"{anchors}{_SEPARATOR}{name}" if anchors else f"{label}{name}"
+        if count(longer) > limit:
+            break
+        anchors, present = longer, f"{present}\n{longer}"
+    return p1 if present is p1 else f"{body}\n{anchors}".lstrip("\n")
+
+
+def _names(text: str, name: str) -> bool:
+    """Whether a text has a name whole: port 80 is not in 8080."""
+    start = text.find(name)
+    while start >= 0:
+        before, after = (
+            text[start - 1 : start] if start else "",
+            text[start + len(name) : start + len(name) + 1],
+        )
+        if not (_joins(before, name[0]) or _joins(name[-1], after)):
+            return True
+        start = text.find(name, start + 1)
+    return False
+
+
+def _joins(left: str, right: str) -> bool:
+    return bool(left and right) and (left + right).isascii() and left.isalnum() and right.isalnum()
+
+
+def parse_summary(text: str, count: Count = count_text) -> Summary | None:
+    """Read the historian's JSON answer, bare, fenced or among chatter (case 52); None when there is none.
+
+    Tiers that are missing, or longer than the one above, are derived from it by cutting at sentence ends.
+    """
+    data = max(_objects(text), key=lambda found: len(_KEYS & found.keys()), default={})
+    if not _KEYS & data.keys():
+        return None
+    p1 = _text(data.get("p1") or data.get("summary"))
+    size = count(p1)
+    tiers = [p1]
+    for key, share in zip(("p2", "p3", "p4"), TIER_SHARES, strict=True):
+        given = _text(data.get(key))
+        if not given or count(given) > count(tiers[-1]):
+            given = clip(tiers[-1], max(8, int(size * share)), count)
+        tiers.append(given)
+    return Summary(
+        title=" ".join(_text(data.get("title")).split())[:120] or clip(p1, 16, count).split("\n")[0],
+        p1=tiers[0],
+        p2=tiers[1],
+        p3=tiers[2],
+        p4=tiers[3],
+        importance=_importance(data.get("importance")),
+        episode=_text(data.get("episode") or data.get("episode_type")) or "discussion",
+        facts=_facts(data.get("facts")),
+        work=WorkState.from_dict(data.get("work")),
+    )
+
+
+_KEYS = frozenset(
+    ["title", "p1", "p2", "p3", "p4", "summary", "importance", "episode", "episode_type", "facts", "work"]
+)
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    decoder = json.JSONDecoder(strict=False)
+    for source in (text, _COMMA.sub(r"\1", text)):
+        found, start, tries = False, source.find("{"), 0
+        # Each try may read to the end: the bound keeps hostile text linear.
+        while start >= 0 and tries < 64:
+            tries += 1
+            try:
+                value, end = decoder.raw_decode(source, start)
+            except (ValueError, RecursionError):
+                end = start + 1
+            else:
+                if isinstance(value, dict):
+                    found = found or bool(_KEYS & value.keys())
+                    yield value
+            start = source.find("{", end)
+        if found:
+            return
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        value = "\n".join(item for item in value if isinstance(item, str))
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _importance(value: Any) -> int:
+    try:
+        return max(1, min(100, round(float(value))))
+    except (TypeError, ValueError, OverflowError):
+        return 50
+
+
+def _facts(value: Any) -> tuple[StatedFact, ...]:
+    found: list[StatedFact] = []
+    if isinstance(value, Mapping):
+        value = [
+            {"category": key, "content": item} for key, items in value.items() for item in _as_list(items)
+        ]
+    for item in _as_list(value):
+        category, content = (
+            (item.get("category"), item.get("content")) if isinstance(item, Mapping) else (None, item)
+        )
+        if content := " ".join(_text(content).split()):
+            found.append(StatedFact(_category(category, content), content))
+    return tuple(dict.fromkeys(found))
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _category(name: Any, content: str) -> str:
+    known = re.sub(r"\W+", "_", name).strip("_").upper() if isinstance(name, str) else ""
+    for category in CATEGORIES:
+        if known and known.rstrip("S") in (category, category.rstrip("S")):
+            return category
+    if CONSTRAINT.search(content):
+        return "CONSTRAINTS"
+    return "CONFIG_VALUES" if UNIT.search(content) else "ARCHITECTURE"

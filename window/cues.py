@@ -1,0 +1,363 @@
+"""What a sentence is worth, read from its words: cues in English and Chinese, no model.
+
+Used by the digest (which sentences to keep), the audit (which names a summary must carry) and the pins (which
+of a user's sentences stay in sight). Every pattern starts at a word boundary and repeats without overlap, so
+that cost is linear in the text.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+PinKind = Literal["constraint", "exclusion", "decision", "preference"]
+Count = Callable[[str], int]
+
+MAX_PINS = 12
+"""Pins taken from one message: the first and the last six."""
+
+MAX_WORDS, MAX_HAN = 60, 120
+"""A longer sentence is a document, not a rule."""
+
+SCAN_CHARS = 100_000
+"""Characters read at each end of a longer text: a pasted file in the middle holds no statement."""
+
+_I = re.IGNORECASE
+
+CONSTRAINT = re.compile(
+    r"(?<!\bit )(?<!\bthis )(?<!\bthat )(?<!\bthere )(?<!\bthey )\bmust(?:n't| not)?\b(?! have been"
+    r"| be an? )"
+    r"|(?:^|[,;:.(] ?|\b(?:please|and|but|so|or|then|you|should|must|also|should) )"
+    r"(?:do not|don'?t|never|always|only(?= \w+))\b"
+    r"(?! (?:know|think|worry|mind|understand|remember|see why|get it|forget to|hesitate|really|sure|if"
+    r"|when|the\b))"
+    r"|\b(?:I|we) (?:do not|don'?t) want\b|\b(?:you|we|it) (?:may not|should(?:n'?t| not))\b"
+    r"|\b(?:use|change|touch|edit|modify|run|read) only\b"
+    r"|\bonly (?:use|change|touch|edit|modify|run|write to|support|return|accept|call)\b"
+    r"|(?:^|[,;] ?|\b(?:please|and) )(?:make sure|ensure|avoid|keep)\b|\b(?:under|in) no circumstances?\b"
+    r"|\bis (?:forbidden|not allowed|required|mandatory|off[- ]limits)\b|\bno more than \d"
+    r"|必须|务必|禁止|严禁|不得(?!不|已)|不许|不准|一定要|(?<!要)不要(?!紧|求|是)|不可以|切勿|请勿"
+    r"|只能|(?<!能)不能(?!启动|运行|工作|连|访问|正常|打开|编译|登录|用了|用$|再现|复现|够|不)"
+    r"|只用|仅用|仅限|只允许|仅使用|只改|确保"
+    r"|(?<![特分区级类性差个识辨判告鉴永久诀])别(?![的人处名墅针扭致说提看担]|忘了?告诉)",
+    _I,
+)
+EXCLUSION = re.compile(
+    r"\b(?:already|have|has|we|I|I've|was|were|been|is|are)(?: already)? (?:ruled out|excluded|rejected)\b"
+    r"|\bruled out\b|\b(?:excluded|rejected)\b(?! by)|\balready tried\b|\b(?:I|we)(?:'ve| have)? tried\b"
+    r"|\b(?:did not|didn'?t) (?:help|work|fix|change anything)\b|\b(?:had|has|with) no effect\b"
+    r"|\bno difference\b"
+    r"|\b(?:is|was)(?: not|n't) the (?:cause|problem|issue|culprit)\b|\bnot an option\b|\boff the table\b"
+    r"|\bdecided against\b|\bwon'?t work\b|\bgive up on\b"
+    r"|已经?排除|排除了|排除掉|试过|尝试过|无效(?!的|参数|请求|字符|输入|值|令牌)|没有?效果|没用(?!过|到)|不管用"
+    r"|不是.{0,12}(?:原因|问题|根因)|否决|不考虑|行不通|放弃了?方案|不起作用",
+    _I,
+)
+DECISION = re.compile(
+    r"\b(?:go(?:ing)?|went) (?:with|for) (?!a |an )|\b(?:we|I|user|they|team)(?:'ve| have"
+    r"| has)? (?:just )?decided\b"
+    r"|\b(?:decided|agreed) (?:to|on|that)\b|\bdecision\b|\b(?:let'?s|we'?ll|we will|I'?ll"
+    r"|we should) (?:use|adopt|pick)\b"
+    r"|\b(?:I|we|user)(?:'ve)? (?:choose|chose|chosen|pick|picked|approved?|confirm|confirmed|accept"
+    r"|accepted)\b"
+    r"|\bsettled on\b|\bswitch(?:ed|ing)? to\b|\bsticks? (?:to|with)\b|\b(?:was|is) (?:approved|confirmed"
+    r"|chosen)\b"
+    r"|(?<!没)(?<!没有)(?<!还没)(?<!未)(?<!取)决定(?!性|因素|不了)|就用|改用|换成|采用|敲定|定下来"
+    r"|(?<!可)(?<!挑)选(?![项手举中修取区单型课题])|(?<!请)(?<!帮我)(?<!待)(?<!未)(?<!需要)(?<!有)确认(?![码信邮按框一下])"
+    r"|同意|批准|就这么办|按方案|用方案",
+    _I,
+)
+PREFERENCE = re.compile(
+    r"\bI(?:'d| would)?(?: much| strongly| really)? prefer\b|\bI(?:'d| would) rather\b|\bmy preference\b"
+    r"|\bI(?: really| always)? (?:like|love|hate|dislike) (?!it\b|that\b|this\b|the idea\b|to know\b)"
+    r"|\bI (?:usually|normally|generally|always) \w+|\bplease (?:answer|reply|respond|write|speak) in\b"
+    r"|\bcall me\b"
+    r"|我(?:比较|更|很|还是|最)?喜欢|我(?:更|比较|还是)?(?:偏好|倾向|习惯|偏爱)|我(?:一般|通常|平时)|我更愿意|我的偏好|我讨厌"
+    r"|请?用(?:中文|英文|英语)(?:回答|回复|写|交流)|叫我",
+    _I,
+)
+ERROR = re.compile(
+    r"\b(?:errors?|exceptions?|failed|fails|failure|fatal|panic|crash(?:ed|es)?|timed? ?out|refused"
+    r"|denied|broken"
+    r"|traceback|segfault|leak(?:ed|s)?|deadlock|conflicts?|bug|exit code [1-9]\d*)\b|\w+(?:Error"
+    r"|Exception)\b"
+    r"|错误|报错|异常|失败|崩溃|超时|拒绝|泄漏|死锁|冲突|故障|缺陷",
+    _I,
+)
+RESULT = re.compile(
+    r"\b(?:root cause|because|caused by|due to|turns? out|the (?:cause|reason|fix|problem|issue"
+    r"|answer) (?:is|was)"
+    r"|found|fixed|resolved|solved|confirmed|verified|measured|passed|succeeded|works now|conclusion"
+    r"|concluded"
+    r"|therefore|as a result|in summary|result|deployed|merged|released|added|removed|implemented)\b"
+    r"|根因|原因|因为|由于|所以|因此|结论|结果|发现|修复|解决|证实|验证|实测|通过|成功|上线|合并|完成|总结|原来",
+    _I,
+)
+PROCESS = re.compile(
+    r"^(?:ok(?:ay)?|sure|great|perfect|thanks?|thank you|hello|hi|hey|certainly|of course|sounds good"
+    r"|got it|alright"
+    r"|good (?:morning|afternoon|evening)|no problem|you'?re welcome|yes|no|done|well|cool"
+    r"|nice)\b[^\w]*(?:\w+\W*){0,3}$"
+    r"|^(?:now |next,? |first,? |then )*(?:let me|let's (?:see|look|check|take)|I'?ll (?:now |start|take"
+    r"|look|check|begin)"
+    r"|I will now|I'?m going to|I am going to|looking at|checking)\b"
+    r"|\b(?:hope this helps|feel free|let me know|how can I help|happy to help)\b"
+    r"|^(?:好的?|您?你?好|谢谢|多谢|嗯|行|可以|收到|没问题|不客气|明白了?|早上好"
+    r"|辛苦了)[啊呀吧哦呢的了，。！!,. ]*.{0,4}$"
+    r"|^(?:现在|接下来|下面|首先|然后)?(?:让我|我来|我先|我现在|我将|我会)(?:们)?.{0,3}(?:看|查|检|试|分析|继续|开始|读)"
+    r"|希望.{0,4}帮助|随时告诉我|有什么可以帮",
+    _I,
+)
+UNIT = re.compile(
+    r"(?<![\w.])\d+(?:[.,]\d+)*(?: ?(?:ms|us|ns|secs?|seconds?|mins?|minutes?|hours?|hrs?|days?|weeks?"
+    r"|[KMGT]i?B|[kKM]|bytes?"
+    r"|tokens?|px|rps|qps|users?|rows?|lines?|files?|tests?|req/s|USD|[sh])\b|%"
+    r"| ?(?:毫秒|秒|分钟|小时|天|周|个月|年"
+    r"|元|美元|万|亿"
+    r"|倍|次|条|行|个|人|台|字节|兆|度))",
+    re.A,
+)
+
+_FILE_EXT = (
+    "py|pyi|ts|tsx|js|jsx|mjs|json|jsonl|ya?ml|toml|ini|cfg|conf|env|md|txt|rst|csv|tsv|sql|db|sqlite3?|sh|bash|go"
+    "|rs|java|kt|c|h|cc|cpp|hpp|cs|rb|php|html?|css|scss|vue|xml|log|lock|pdf|png|jpe?g|ipynb|proto|tf|gz|zip|parquet"
+)
+IDENTIFIER = re.compile(
+    r"(?P<url>\bhttps?://[^\s<>\"'`，。；、）】》」]{1,300})"
+    r"|(?P<mail>(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64})+)"
+    r"|`(?P<tick>[^`\n]{1,80})`|\"(?P<quote>[^\"\n]{1,60})\"|“(?P<curly>[^”\n]{1,60})”"
+    r"|「(?P<corner>[^」\n]{1,60})」"
+    r"|《(?P<book>[^》\n]{1,60})》|(?<![\w'])'(?P<single>[^'\n]{1,40})'(?!\w)"
+    r"|(?P<win>\b[A-Za-z]:\\[\w.\\-]{1,200})"
+    r"|(?P<path>(?<![\w./@~-])(?:~|\.{1,2})?/[\w.@+-]+(?:/[\w.@+-]*)*"
+    r"|(?<![\w./@~-])@?[\w.-]+(?:/[\w.@+-]+)+/?"
+    rf"|(?<![\w.-])[\w-]+(?:\.[\w-]+)*\.(?:{_FILE_EXT})\b(?![\w(]))"
+    r"|(?P<ip>(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5}|/\d{1,2})?(?![\w.]))"
+    r"|(?P<host>(?<![\w.-])[A-Za-z][\w-]*(?:\.[\w-]+)*:\d{2,5}\b)"
+    r"|(?P<unit>" + UNIT.pattern + r")"
+    r"|(?P<version>(?<![\w.])v?\d+(?:\.\d+)+(?:[-+][\w.]+)?\b|\bv\d+\b)"
+    r"|(?P<flag>(?<![\w-])--[A-Za-z][\w-]+)"
+    r"|(?P<hash>\b(?=[0-9a-f]{0,39}\d)(?=[0-9a-f]{0,39}[a-f])[0-9a-f]{7,40}\b)"
+    r"|(?P<ticket>\b[A-Z][A-Z0-9]{1,9}-\d+\b|(?<![\w&])#\d{1,7}\b)"
+    r"|(?P<snake>\b_{0,2}[A-Za-z0-9]+(?:_+[A-Za-z0-9]+)+\b|\b__\w+__)"
+    r"|(?P<dotted>\b[A-Za-z_]\w+(?:\.[A-Za-z_]\w+)+\b(?:\(\))?)"
+    r"|(?P<kebab>\b[A-Za-z]+(?:-[A-Za-z]+)*-[A-Za-z]*\d[\w.]*\b)"
+    r"|(?P<camel>\b[a-z]+\d*(?:[A-Z][a-z0-9]+)+[A-Z]*\b|\b(?:[A-Z][a-z0-9]+){2,}\b)"
+    r"|\b(?P<plan>(?:[Pp]lan|[Oo]ption) [A-Z0-9]\b)|(?P<fang>方案 ?[A-Z0-9一二三四五甲乙丙丁])"
+    r"|(?:\b(?:[Pp]orts?|PID|pid|[Ii]ssue|PR|[Bb]uild)[ :=#]{1,2}|端口(?:号)?[ :：是为]{0,2})"
+    r"(?P<port>\d{1,9})\b",
+    re.A,
+)
+_QUOTED = re.compile(
+    r"`[^`\n]{1,200}`|\"[^\"\n]{1,200}\"|“[^”\n]{1,200}”|「[^」\n]{1,200}」|(?<![\w'])'[^'\n]{2,200}'(?!\w)"
+)
+_HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+_WORD = re.compile(r"[A-Za-z][A-Za-z'’-]*")
+_BULLET = re.compile(r"^\s*(?:[-*+•]\s+(?:\[[ xX]\]\s*)?|\d{1,3}[.)、]\s*(?=\D)|#{1,6}\s+|\*\*(?=\S))")
+_END = re.compile(r"[。！？；]+[”」』）)]?|[.!?;]+[\"'”)\]]?(?=\s|$)|…+(?=\s|$)")
+_ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|Mr|Ms|Mrs|Dr|No|approx|[A-Z])|^\d+)\.$")
+_CODE = re.compile(
+    r"^\s*(?:(?:import|from|def|class|function|const|let|var|return|public|private|async|await|elif|else"
+    r"|try|except"
+    r"|catch|package|struct|func|fn|impl|SELECT|INSERT|UPDATE|CREATE)\b.*[\w){};:,(\[\"']$|#include|#!|//"
+    r"|/\*|\*/|@\w+\b"
+    r"|\$ |>>> |>|\.\.\. |\||\+\+\+ |--- |@@ |</?[a-zA-Z][^>]*>|Traceback|File \"|at \S+[(:]"
+    r"|\[?\d{4}-\d\d-\d\d[T ]"
+    r"|\[?\d\d:\d\d:\d\d|\[?(?:INFO|WARN(?:ING)?|ERROR|DEBUG|FATAL|TRACE|CRITICAL|NOTICE)\b[\]: ]"
+    r"|[\w.]+(?:Error|Exception): |[\"'][\w.-]+[\"']\s*:|[\w.\[\]]+\s*[+-]?=\s*\S)|^(?: {4,}"
+    r"|\t)(?![-*•\d])|[{;]\s*$|^\s*[}\])]+[;,]?\s*$"
+)
+_SYMBOL = re.compile(r"[{}\[\]()=<>;|&$\\\"+*_/]")
+_FENCE = re.compile(r"^\s{0,3}(```|~~~)")
+_OPEN_TAG = re.compile(r"^\s*<([A-Za-z][\w:-]*)(?:\s[^<>]*)?>")
+_CLOSE_TAG = re.compile(r"</([A-Za-z][\w:-]*)>\s*$")
+
+
+def language_of(text: str) -> str:
+    """Language of a text by the share of scripts: ``zh``, ``ja``, ``ko``, ``ru``, ``ar``, ``en`` or ``und``.
+
+    ``en`` stands for every language in Latin letters. Code, URLs and identifiers do not count, so that a
+    Chinese report on an English code base is Chinese. ``und`` means there is nothing to judge by.
+    """
+    prose = _QUOTED.sub(" ", IDENTIFIER.sub(" ", "\n".join(prose_lines(text)) or text))
+    counts = {
+        "zh": len(_HAN.findall(prose)),
+        "ja": 3 * len(re.findall(r"[\u3040-\u30ff]", prose)),
+        "ko": len(re.findall(r"[\uac00-\ud7af]", prose)),
+        "ru": len(re.findall(r"[\u0400-\u04ff]", prose)) // 5,
+        "ar": len(re.findall(r"[\u0600-\u06ff]", prose)) // 5,
+    }
+    name, most = max(counts.items(), key=lambda item: item[1])
+    words = len(_WORD.findall(prose))
+    if not most and not words:
+        return "und"
+    # A Han character carries about half a word, and technical Chinese borrows many English words.
+    return name if most >= 0.4 * words else "en"
+
+
+def is_code(line: str) -> bool:
+    """Whether a line looks like code, a log, a quotation or a table rather than something its author says."""
+    if _CODE.search(line):
+        return True
+    dense = len(_SYMBOL.findall(line))
+    return dense >= 6 and dense > 0.15 * len(line)
+
+
+def prose_lines(text: str) -> list[str]:
+    """Lines that the author says: no fenced code, tagged inserts, quotations, logs or pasted code."""
+    if len(text) > 2 * SCAN_CHARS:
+        text = text[:SCAN_CHARS] + "\n\n" + text[-SCAN_CHARS:]
+    lines = text.splitlines()
+    closing = {name: i for i, line in enumerate(lines) for name in _CLOSE_TAG.findall(line)}
+    kept: list[str] = []
+    block: list[str] = []
+    i = 0
+    while i < len(lines):
+        line = lines[i]
+        tag, fence = _OPEN_TAG.match(line), _FENCE.match(line)
+        if fence or not line.strip():
+            kept += _prose_of(block)
+            block = []
+        if fence:
+            i += 1
+            while i < len(lines) and not lines[i].lstrip().startswith(fence[1]):
+                i += 1
+        elif tag and closing.get(tag[1], -1) >= i:
+            i = closing[tag[1]]
+        elif line.strip():
+            block.append(line)
+        i += 1
+    return kept + _prose_of(block)
+
+
+def _prose_of(block: list[str]) -> list[str]:
+    prose = [line for line in block if not is_code(line)]
+    return [] if len(block) > 1 and 2 * len(prose) <= len(block) else prose
+
+
+def sentences(text: str) -> list[str]:
+    """Sentences of English and Chinese prose, without list marks, in order.
+
+    >>> sentences("Use v1.2.3, e.g. here. Then stop!  先看日志。再改代码；不要重启")
+    ['Use v1.2.3, e.g. here.', 'Then stop!', '先看日志。', '再改代码；', '不要重启']
+    """
+    found: list[str] = []
+    for line in text.splitlines():
+        found += _split(_BULLET.sub("", line).strip().strip("*"))
+    return found
+
+
+def _split(line: str) -> Iterator[str]:
+    start = 0
+    for end in _END.finditer(line):
+        if end[0][0] == "." and _ABBREVIATION.search(line[max(start, end.end() - 12) : end.end()]):
+            continue
+        if piece := line[start : end.end()].strip():
+            yield piece
+        start = end.end()
+    if piece := line[start:].strip():
+        yield piece
+
+
+def clip(text: str, limit: int, count: Count) -> str:
+    """The longest beginning of a text within ``limit`` tokens, cut where a sentence ends if near."""
+    if limit < 1:
+        return ""
+    if count(text) <= limit:
+        return text
+    low, high = 0, min(len(text), 12 * limit)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if count(text[:middle]) <= limit else (low, middle - 1)
+    head = text[:low]
+    ends = [end.end() for end in _END.finditer(head)] + [i for i, char in enumerate(head) if char == "\n"]
+    cut = max((end for end in ends if 2 * end >= low), default=low)
+    return head[:cut].rstrip()
+
+
+def identifiers(text: str) -> list[str]:
+    """Names that a summary must not lose, in order of first use, each once.
+
+    Paths, URLs, versions, ports, hashes, IPs, numbers with units, quoted names, environment variables,
+    dotted, camel and snake names, flags, ticket ids, and lettered plans.
+    """
+    found: dict[str, None] = {}
+    for match in IDENTIFIER.finditer(text):
+        kind = match.lastgroup or ""
+        name = match[kind].strip() if kind else ""
+        if kind in {"url", "path", "win"}:
+            name = name.rstrip(".,;:!?)]}*")
+        if kind == "path" and not _is_path(name):
+            continue
+        if kind in {"quote", "curly", "single", "tick", "corner"} and not 1 <= len(name.split()) <= 6:
+            continue
+        if len(name) > 1 or kind == "port":
+            found[name] = None
+    return list(found)
+
+
+def _is_path(name: str) -> bool:
+    last = name.rsplit("/", 1)[-1]
+    rooted = name.startswith(("/", "~", ".", "@")) and any(char.isalnum() for char in name)
+    return rooted or "." in last[1:] or name.count("/") >= 2 or any(char in name for char in "_-")
+
+
+def score(sentence: str) -> float:
+    """How much a sentence is worth keeping: cues for conclusions add, greetings and process take away (E11).
+
+    >>> score("The user confirmed plan B.") > score("Let me look at the file now.")
+    True
+    >>> score("重启试过，无效。") > score("好的，谢谢！")
+    True
+    """
+    if PROCESS.search(sentence):
+        return -2.0
+    value = sum(
+        weight
+        for pattern, weight in (
+            (DECISION, 3.0),
+            (EXCLUSION, 3.0),
+            (CONSTRAINT, 3.0),
+            (ERROR, 2.0),
+            (RESULT, 2.0),
+            (PREFERENCE, 2.0),
+            (UNIT, 1.0),
+        )
+        if pattern.search(sentence)
+    )
+    return value + 0.7 * min(4, len(identifiers(sentence)))
+
+
+def pin_kind(sentence: str) -> PinKind | None:
+    """What a user's sentence binds the agent to, or None (E15, C2). Questions and quotations bind nobody.
+
+    >>> [pin_kind(s) for s in ("Never restart the database.", "我们决定用方案B", "It never works.")]
+    ['constraint', 'decision', None]
+    """
+    said = _QUOTED.sub("‘’", sentence.strip())
+    if len(said) > 800 or len(_WORD.findall(said)) > MAX_WORDS or len(_HAN.findall(said)) > MAX_HAN:
+        return None
+    asked = said.rstrip(" ‘’\"')）”」。").endswith(("?", "？", "吗"))
+    if asked and not re.search(r"\bplease\b", said, _I):
+        return None
+    kinds: tuple[tuple[PinKind, re.Pattern[str]], ...] = (
+        ("exclusion", EXCLUSION),
+        ("constraint", CONSTRAINT),
+        ("decision", DECISION),
+        ("preference", PREFERENCE),
+    )
+    return next((kind for kind, pattern in kinds if pattern.search(said)), None)
+
+
+def pins_in(text: str) -> list[tuple[PinKind, str]]:
+    """Pins in a user's message, verbatim and in order, each once, at most ``MAX_PINS``.
+
+    Fenced code, tagged inserts, logs, stack traces and pasted code are not the user's word and give none.
+    """
+    found: dict[str, tuple[PinKind, str]] = {}
+    for line in prose_lines(text):
+        for sentence in sentences(line):
+            if kind := pin_kind(sentence):
+                found.setdefault(sentence, (kind, sentence))
+    pins = list(found.values())
+    half = MAX_PINS // 2
+    return pins if len(pins) <= MAX_PINS else pins[:half] + pins[-half:]
