@@ -172,10 +172,9 @@ class Archive:
             db.execute("DELETE FROM blobs WHERE NOT EXISTS (SELECT 1 FROM messages WHERE blob = blobs.hash)")
 
     def search(self, session: str, query: str, limit: int = 10) -> list[tuple[int, str]]:
-        """Tags whose messages match the words of the query, best first, each with at most 220 characters around it.
+        """Tags whose messages match the words of a query, best first, each with a snippet of ≤ 220 chars.
 
-        Lexical: identifiers whole and in parts, Chinese by pairs of characters. A fork searches the past it
-            shares.
+        Lexical: identifiers whole and in parts, Chinese by pairs. A fork searches the past it shares.
         """
         with self._db.read() as db:
             stretches = _stretches(db, _owner(db, session))
@@ -183,7 +182,7 @@ class Archive:
         return [(tag, history.snippet_of(self.get(session, tag), query)) for tag in tags]
 
     def put_compartment(self, session: str, data: Mapping[str, Any]) -> int:
-        """Append a compartment and return its id. Its `first` and `last` are tags of this session (G35: rows only).
+        """Append a compartment and return its id; `first` and `last` are its tags (G35: only rows).
 
         Raises:
             UnknownTag: `first` and `last` are no range of archived tags.

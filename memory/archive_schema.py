@@ -1,6 +1,4 @@
-"""The archive's tables. What was appended cannot be changed: the triggers hold for every program that
-opens the file.
-"""
+"""The archive's tables. What was appended cannot be changed: triggers hold for every program."""
 
 _ERASABLE = "SELECT 1 FROM sessions WHERE id = OLD.session AND name IS NULL"
 
@@ -41,7 +39,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             for statement in (
                 f"""CREATE TRIGGER {table}_are_not_edited BEFORE UPDATE ON {table}
                       BEGIN SELECT RAISE(ABORT, '{table} are append-only'); END""",
-                f"""CREATE TRIGGER {table}_are_not_removed BEFORE DELETE ON {table} WHEN NOT EXISTS ({_ERASABLE})
+                f"""CREATE TRIGGER {table}_are_not_removed BEFORE DELETE ON {table}
+                      WHEN NOT EXISTS ({_ERASABLE})
                       BEGIN SELECT RAISE(ABORT, '{table} are append-only'); END""",
             )
         ),

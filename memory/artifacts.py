@@ -1,4 +1,4 @@
-"""Offloaded bytes as files, named by their content (M10). A name says what the file holds; it holds no time and no id.
+"""Offloaded bytes as files, named by their content (M10): there is no time and no random id in a name.
 
 The references of sessions to artifacts are counted, so that deleting a session frees what no other session
 needs.

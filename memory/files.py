@@ -1,6 +1,4 @@
-"""A text a page at a time, by line and by character. The pages put together are the text, exactly (cases
-61, 62).
-"""
+"""A text a page at a time, by line and by character: the pages together are the text, exactly."""
 
 from __future__ import annotations
 
@@ -58,7 +56,7 @@ def page(
 
 
 def decode_text(data: bytes) -> tuple[str, str]:
-    """Bytes as text, and the encoding that fitted: utf-8, gb18030 (GBK and GB2312 with it), or latin-1. Never raises.
+    """Bytes as text, and the encoding that fitted: utf-8, gb18030 (GBK with it) or latin-1. Never raises.
 
     >>> decode_text("中文内容".encode("gbk"))
     ('中文内容', 'gb18030')

@@ -93,7 +93,10 @@ def _indexed(db: sqlite3.Connection, session: int) -> int:
 
 def _ranked(database: Database, stretches: Sequence[Stretch], match: str, limit: int) -> list[int]:
     found: list[tuple[float, int]] = []
-    sql = "SELECT rowid, bm25(words) FROM words WHERE words MATCH ? AND rowid BETWEEN ? AND ? ORDER BY 2, 1 DESC LIMIT ?"
+    sql = (
+        "SELECT rowid, bm25(words) FROM words WHERE words MATCH ? AND rowid BETWEEN ? AND ? "
+        "ORDER BY 2, 1 DESC LIMIT ?"
+    )
     with database.read() as db:
         for stretch in stretches:
             low, high = stretch.owner * _TAGS + stretch.first, stretch.owner * _TAGS + stretch.last

@@ -1,6 +1,4 @@
-"""Words for matching without a model: identifiers whole and in parts, Chinese and its neighbours by
-bigram.
-"""
+"""Words for matching without a model: identifiers whole and in parts, Chinese and its kin by bigram."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What must not be remembered: keys, tokens, passwords. High precision: a rule about passwords is not a
-password.
-"""
+"""What must not be remembered: keys, tokens, passwords. A rule about passwords is not a password."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The embedded store of facts: LangGraph's `SqliteStore` in a file of ours, opened safely by several
-processes.
-"""
+"""The embedded store of facts: LangGraph's `SqliteStore` in a file that several processes may open."""
 
 from __future__ import annotations
 
@@ -56,7 +54,8 @@ class OwnStore:
                     store.setup()
             except (OSError, sqlite3.Error) as error:
                 raise StorageError(
-                    f"cannot open the store of facts {str(self._path)!r}: {error}; check the path and its permissions"
+                    f"cannot open the store of facts {str(self._path)!r}: {error}; "
+                    "check the path and its permissions"
                 ) from error
             return store
 

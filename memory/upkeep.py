@@ -108,8 +108,9 @@ class Upkeep:
             self._usable = [*self._indexes]
             rows = self._rows()
             for index in self._indexes:
+                known = self._store().get(self._epochs, type(index).__name__) is not None
                 if reason := self._reason_to_build(index, rows):
-                    self._heal(index, reason, quiet=not rows)
+                    self._heal(index, reason, quiet=not known)
         return self._usable
 
     def _reason_to_build(self, index: Index, rows: Sequence[Entry]) -> str:

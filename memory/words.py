@@ -14,7 +14,8 @@ from headwater.memory.index import Entry, Hit, IndexBroken
 _FORMAT = "words-1"
 _MIGRATIONS = (
     (
-        "CREATE TABLE entries(number INTEGER PRIMARY KEY, space TEXT NOT NULL, id TEXT NOT NULL, UNIQUE(space, id))",
+        """CREATE TABLE entries(
+             number INTEGER PRIMARY KEY, space TEXT NOT NULL, id TEXT NOT NULL, UNIQUE(space, id))""",
         "CREATE TABLE stamps(space TEXT PRIMARY KEY, stamp TEXT NOT NULL)",
         f"""CREATE VIRTUAL TABLE words USING fts5(body, tokenize="{lexical.TOKENIZER}")""",
     ),

@@ -9,7 +9,7 @@ from headwater.nodes.engine import Engine, live, saved
 from headwater.nodes.events import emit
 from headwater.nodes.state import State, Update
 from headwater.window.policy import Level
-from headwater.window.schedule import Plan, plan
+from headwater.window.schedule import Plan, plan, worthwhile
 
 Route = Literal["agent", "offload", "summarize", "reclaim", "halt"]
 
@@ -47,6 +47,8 @@ def watermark(engine: Engine) -> Callable[[State, RunnableConfig], Update]:
         step |= {"estimate": estimate, "level": level.name, "pass": str(step.get("pass") or decided.kind)}
         step |= {"reason": decided.reason, "edits": {tag: str(edit) for tag, edit in decided.edits.items()}}
         step["kind"] = str(decided.kind)
+        if level is Level.COMPACT and decided.moves:
+            step["scant"] = sum(item.gain for item in items) < worthwhile(engine.lines)
         step["route"] = route_of(level, decided, step)
         emit(
             "watermark",
@@ -64,10 +66,13 @@ def watermark(engine: Engine) -> Callable[[State, RunnableConfig], Update]:
 def route_of(level: Level, decided: Plan, step: dict[str, Any]) -> Route:
     """The first remedy of the level that has not been tried in this step; pure.
 
-    A remedy with nothing to do is passed over. When all are spent the request goes out if it fits, and
+    A remedy with nothing to do is passed over. When offloading at COMPACT freed too little to last
+    (`step["scant"]`), the summary follows at once: one bust instead of one on every step to come. When all are spent the request goes out if it fits, and
     is stopped if it does not (M7).
     """
     tried = list(step.get("tried", ()))
+    if step.get("scant") and "summarize" not in tried and "offload" in tried:
+        return "summarize"
     for remedy in REMEDIES[level]:
         if remedy in tried:
             tried.remove(remedy)

@@ -208,7 +208,7 @@ def required_identifiers(messages: Sequence[BaseMessage]) -> list[str]:
             for sentence in sentences(line):
                 if user:
                     rank = 0 if pin_kind(sentence) else 2
-                elif DECISION.search(sentence) or EXCLUSION.search(sentence):
+                elif DECISION.found(sentence) or EXCLUSION.found(sentence):
                     rank = 1
                 else:
                     continue
@@ -365,6 +365,6 @@ def _category(name: Any, content: str) -> str:
     for category in CATEGORIES:
         if known and known.rstrip("S") in (category, category.rstrip("S")):
             return category
-    if CONSTRAINT.search(content):
+    if CONSTRAINT.found(content):
         return "CONSTRAINTS"
     return "CONFIG_VALUES" if UNIT.search(content) else "ARCHITECTURE"

@@ -7,6 +7,7 @@ that cost is linear in the text.
 
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Literal
 
 PinKind = Literal["constraint", "exclusion", "decision", "preference"]
@@ -18,103 +19,134 @@ MAX_PINS = 12
 MAX_WORDS, MAX_HAN = 60, 120
 """A longer sentence is a document, not a rule."""
 
+MAX_CHARS = 800
+"""Characters of a sentence that are looked at."""
+
+SAMPLE_CHARS = 10_000
+"""Characters at each end of a longer text by which its language is judged."""
+
 SCAN_CHARS = 100_000
 """Characters read at each end of a longer text: a pasted file in the middle holds no statement."""
 
-_I = re.IGNORECASE
+_HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+_LOWER_WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
+_CHINESE = "中"
 
-CONSTRAINT = re.compile(
+
+class Cue:
+    """A pattern, and the English words of which a sentence must have one before it is worth trying.
+
+    Without that gate the patterns would take ten times as long. Chinese sentences pass it always.
+    """
+
+    def __init__(self, words: str, pattern: str) -> None:
+        self.words = frozenset([*words.split(), _CHINESE])
+        self.pattern = re.compile(pattern, re.IGNORECASE | re.ASCII)
+
+    def found(self, sentence: str, hints: frozenset[str] | None = None) -> bool:
+        """Whether a sentence has the cue; ``hints`` are its words, if they are known already."""
+        return (
+            not self.words.isdisjoint(hints or _hints(sentence)) and self.pattern.search(sentence) is not None
+        )
+
+
+@lru_cache(maxsize=64)
+def _hints(sentence: str) -> frozenset[str]:
+    return frozenset([*_LOWER_WORD.findall(sentence.lower()), *([_CHINESE] if _HAN.search(sentence) else [])])
+
+
+CONSTRAINT = Cue(
+    "must mustn't do don't dont never always only may should shouldn't sure ensure avoid keep circumstance"
+    " circumstances forbidden allowed required mandatory limits than no",
     r"(?<!\bit )(?<!\bthis )(?<!\bthat )(?<!\bthere )(?<!\bthey )\bmust(?:n't| not)?\b(?! have been"
     r"| be an? )"
-    r"|(?:^|[,;:.(] ?|\b(?:please|and|but|so|or|then|you|should|must|also|should) )"
-    r"(?:do not|don'?t|never|always|only(?= \w+))\b"
-    r"(?! (?:know|think|worry|mind|understand|remember|see why|get it|forget to|hesitate|really|sure|if"
-    r"|when|the\b))"
+    r"|(?:^|[,;:.(] ?|\b(?:please|and|but|so|or|then|you|should|must|also) )"
+    r"(?:do not|don'?t|never|always|only(?= \w+))\b(?! (?:know|think|worry|mind|understand|remember|see why"
+    r"|get it|forget to|hesitate|really|sure|if|when|the\b))"
     r"|\b(?:I|we) (?:do not|don'?t) want\b|\b(?:you|we|it) (?:may not|should(?:n'?t| not))\b"
     r"|\b(?:use|change|touch|edit|modify|run|read) only\b"
     r"|\bonly (?:use|change|touch|edit|modify|run|write to|support|return|accept|call)\b"
     r"|(?:^|[,;] ?|\b(?:please|and) )(?:make sure|ensure|avoid|keep)\b|\b(?:under|in) no circumstances?\b"
     r"|\bis (?:forbidden|not allowed|required|mandatory|off[- ]limits)\b|\bno more than \d"
+    r"|^no (?:new|more|other|external|third)\b"
     r"|必须|务必|禁止|严禁|不得(?!不|已)|不许|不准|一定要|(?<!要)不要(?!紧|求|是)|不可以|切勿|请勿"
     r"|只能|(?<!能)不能(?!启动|运行|工作|连|访问|正常|打开|编译|登录|用了|用$|再现|复现|够|不)"
     r"|只用|仅用|仅限|只允许|仅使用|只改|确保"
     r"|(?<![特分区级类性差个识辨判告鉴永久诀])别(?![的人处名墅针扭致说提看担]|忘了?告诉)",
-    _I,
 )
-EXCLUSION = re.compile(
-    r"\b(?:already|have|has|we|I|I've|was|were|been|is|are)(?: already)? (?:ruled out|excluded|rejected)\b"
-    r"|\bruled out\b|\b(?:excluded|rejected)\b(?! by)|\balready tried\b|\b(?:I|we)(?:'ve| have)? tried\b"
-    r"|\b(?:did not|didn'?t) (?:help|work|fix|change anything)\b|\b(?:had|has|with) no effect\b"
-    r"|\bno difference\b"
+EXCLUSION = Cue(
+    "ruled excluded rejected tried help work fix change effect difference cause problem issue culprit option table"
+    " against give",
+    r"\b(?:ruled out|excluded(?! by)|rejected(?! by)|already tried)\b|\b(?:I|we)(?:'ve| have)? tried\b"
+    r"|\b(?:did not|didn'?t) (?:help|work|fix|change anything)\b|\b(?:had|has|with|made) no (?:effect"
+    r"|difference)\b"
     r"|\b(?:is|was)(?: not|n't) the (?:cause|problem|issue|culprit)\b|\bnot an option\b|\boff the table\b"
     r"|\bdecided against\b|\bwon'?t work\b|\bgive up on\b"
     r"|已经?排除|排除了|排除掉|试过|尝试过|无效(?!的|参数|请求|字符|输入|值|令牌)|没有?效果|没用(?!过|到)|不管用"
     r"|不是.{0,12}(?:原因|问题|根因)|否决|不考虑|行不通|放弃了?方案|不起作用",
-    _I,
 )
-DECISION = re.compile(
+DECISION = Cue(
+    "go going went decided agreed decision let's lets we'll will i'll should choose chose chosen pick picked approve"
+    " approved confirm confirmed accept accepted settled switch switched switching stick sticks",
     r"\b(?:go(?:ing)?|went) (?:with|for) (?!a |an )|\b(?:we|I|user|they|team)(?:'ve| have"
     r"| has)? (?:just )?decided\b"
-    r"|\b(?:decided|agreed) (?:to|on|that)\b|\bdecision\b|\b(?:let'?s|we'?ll|we will|I'?ll"
-    r"|we should) (?:use|adopt|pick)\b"
+    r"|\b(?:decided|agreed) (?:to|on|that)\b|\bdecision\b"
+    r"|\b(?:let'?s|we'?ll|we will|I'?ll|we should) (?:use|adopt|pick)\b"
     r"|\b(?:I|we|user)(?:'ve)? (?:choose|chose|chosen|pick|picked|approved?|confirm|confirmed|accept"
     r"|accepted)\b"
     r"|\bsettled on\b|\bswitch(?:ed|ing)? to\b|\bsticks? (?:to|with)\b|\b(?:was|is) (?:approved|confirmed"
     r"|chosen)\b"
     r"|(?<!没)(?<!没有)(?<!还没)(?<!未)(?<!取)决定(?!性|因素|不了)|就用|改用|换成|采用|敲定|定下来"
-    r"|(?<!可)(?<!挑)选(?![项手举中修取区单型课题])|(?<!请)(?<!帮我)(?<!待)(?<!未)(?<!需要)(?<!有)确认(?![码信邮按框一下])"
+    r"|(?<!可)(?<!挑)选(?![项手举中修取区单型课题])"
+    r"|(?<!请)(?<!帮我)(?<!待)(?<!未)(?<!需要)(?<!有)确认(?![码信邮按框一下])"
     r"|同意|批准|就这么办|按方案|用方案",
-    _I,
 )
-PREFERENCE = re.compile(
+PREFERENCE = Cue(
+    "i i'd my please me",
     r"\bI(?:'d| would)?(?: much| strongly| really)? prefer\b|\bI(?:'d| would) rather\b|\bmy preference\b"
     r"|\bI(?: really| always)? (?:like|love|hate|dislike) (?!it\b|that\b|this\b|the idea\b|to know\b)"
     r"|\bI (?:usually|normally|generally|always) \w+|\bplease (?:answer|reply|respond|write|speak) in\b"
-    r"|\bcall me\b"
-    r"|我(?:比较|更|很|还是|最)?喜欢|我(?:更|比较|还是)?(?:偏好|倾向|习惯|偏爱)|我(?:一般|通常|平时)|我更愿意|我的偏好|我讨厌"
-    r"|请?用(?:中文|英文|英语)(?:回答|回复|写|交流)|叫我",
-    _I,
+    r"|\bcall me\b|我(?:比较|更|很|还是|最)?喜欢|我(?:更|比较|还是)?(?:偏好|倾向|习惯|偏爱)|我(?:一般|通常|平时)"
+    r"|我更愿意|我的偏好|我讨厌|用(?:中文|英文|英语)(?:回答|回复|写|交流)|叫我",
 )
-ERROR = re.compile(
-    r"\b(?:errors?|exceptions?|failed|fails|failure|fatal|panic|crash(?:ed|es)?|timed? ?out|refused"
-    r"|denied|broken"
-    r"|traceback|segfault|leak(?:ed|s)?|deadlock|conflicts?|bug|exit code [1-9]\d*)\b|\w+(?:Error"
-    r"|Exception)\b"
-    r"|错误|报错|异常|失败|崩溃|超时|拒绝|泄漏|死锁|冲突|故障|缺陷",
-    _I,
+ERROR = Cue(
+    "error errors exception exceptions failed fails failure fatal panic crash crashed crashes timed timing timeout"
+    " timeouts refused denied broken traceback segfault leak leaks leaked deadlock conflict conflicts bug exit",
+    r"\b(?:\w{0,60}errors?|\w{0,60}exceptions?|failed|fails|failure|fatal|panic|crash(?:ed|es)?|tim(?:ed"
+    r"|ing) out"
+    r"|timeouts?|refused|denied|broken|traceback|segfault|leak(?:ed|s)?|deadlock|conflicts?|bug"
+    r"|exit code [1-9]\d*)\b|错误|报错|异常|失败|崩溃|超时|拒绝|泄漏|死锁|冲突|故障|缺陷",
 )
-RESULT = re.compile(
+RESULT = Cue(
+    "cause because caused due turn turns reason fix problem issue answer found fixed resolved solved confirmed"
+    " verified measured passed succeeded works conclusion concluded therefore result summary deployed merged released"
+    " added removed implemented raised",
     r"\b(?:root cause|because|caused by|due to|turns? out|the (?:cause|reason|fix|problem|issue"
     r"|answer) (?:is|was)"
     r"|found|fixed|resolved|solved|confirmed|verified|measured|passed|succeeded|works now|conclusion"
     r"|concluded"
-    r"|therefore|as a result|in summary|result|deployed|merged|released|added|removed|implemented)\b"
+    r"|therefore|as a result|in summary|result|deployed|merged|released|added|removed|implemented|raised)\b"
     r"|根因|原因|因为|由于|所以|因此|结论|结果|发现|修复|解决|证实|验证|实测|通过|成功|上线|合并|完成|总结|原来",
-    _I,
 )
-PROCESS = re.compile(
+PROCESS = Cue(
+    "ok okay sure great perfect thank thanks hello hi hey certainly course sounds got alright good problem welcome"
+    " cool nice let let's i'll ill going looking checking hope feel help now will",
     r"^(?:ok(?:ay)?|sure|great|perfect|thanks?|thank you|hello|hi|hey|certainly|of course|sounds good"
     r"|got it|alright"
-    r"|good (?:morning|afternoon|evening)|no problem|you'?re welcome|yes|no|done|well|cool"
-    r"|nice)\b[^\w]*(?:\w+\W*){0,3}$"
-    r"|^(?:now |next,? |first,? |then )*(?:let me|let's (?:see|look|check|take)|I'?ll (?:now |start|take"
-    r"|look|check|begin)"
-    r"|I will now|I'?m going to|I am going to|looking at|checking)\b"
+    r"|good (?:morning|afternoon|evening)|no problem|you'?re welcome|cool|nice)\b(?:\W+\w+){0,3}\W*$"
+    r"|^(?:now |next,? |first,? |then )?(?:let me|let's (?:see|look|check|take)"
+    r"|I'?ll (?:now |start|take|look|check|begin)|I will now|I'?m going to|I am going to|looking at"
+    r"|checking)\b"
     r"|\b(?:hope this helps|feel free|let me know|how can I help|happy to help)\b"
-    r"|^(?:好的?|您?你?好|谢谢|多谢|嗯|行|可以|收到|没问题|不客气|明白了?|早上好"
-    r"|辛苦了)[啊呀吧哦呢的了，。！!,. ]*.{0,4}$"
+    r"|^(?:好的?|您?你?好|谢谢|多谢|嗯|行|可以|收到|没问题|不客气|明白了?|早上好|辛苦了)[啊呀吧哦呢的了，。！!,. ]*.{0,4}$"
     r"|^(?:现在|接下来|下面|首先|然后)?(?:让我|我来|我先|我现在|我将|我会)(?:们)?.{0,3}(?:看|查|检|试|分析|继续|开始|读)"
     r"|希望.{0,4}帮助|随时告诉我|有什么可以帮",
-    _I,
 )
 UNIT = re.compile(
-    r"(?<![\w.])\d+(?:[.,]\d+)*(?: ?(?:ms|us|ns|secs?|seconds?|mins?|minutes?|hours?|hrs?|days?|weeks?"
-    r"|[KMGT]i?B|[kKM]|bytes?"
-    r"|tokens?|px|rps|qps|users?|rows?|lines?|files?|tests?|req/s|USD|[sh])\b|%"
-    r"| ?(?:毫秒|秒|分钟|小时|天|周|个月|年"
-    r"|元|美元|万|亿"
-    r"|倍|次|条|行|个|人|台|字节|兆|度))",
-    re.A,
+    r"(?<![\w.])\d+(?:[.,]\d+){0,6}(?: ?(?:ms|us|ns|secs?|seconds?|mins?|minutes?|hours?|hrs?|days?|weeks?"
+    r"|[KMGT]i?B|[kKM]|bytes?|tokens?|px|rps|qps|users?|rows?|lines?|files?|tests?|req/s|USD|[sh])\b"
+    r"|%| ?(?:毫秒|秒|分钟|小时|天|周|个月|年|元|美元|万|亿|倍|次|条|行|个|人|台|字节|兆|度))",
+    re.ASCII,
 )
 
 _FILE_EXT = (
@@ -122,35 +154,36 @@ _FILE_EXT = (
     "|rs|java|kt|c|h|cc|cpp|hpp|cs|rb|php|html?|css|scss|vue|xml|log|lock|pdf|png|jpe?g|ipynb|proto|tf|gz|zip|parquet"
 )
 IDENTIFIER = re.compile(
-    r"(?P<url>\bhttps?://[^\s<>\"'`，。；、）】》」]{1,300})"
-    r"|(?P<mail>(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64})+)"
-    r"|`(?P<tick>[^`\n]{1,80})`|\"(?P<quote>[^\"\n]{1,60})\"|“(?P<curly>[^”\n]{1,60})”"
+    r"`(?P<tick>[^`\n]{1,80})`|\"(?P<quote>[^\"\n]{1,60})\"|“(?P<curly>[^”\n]{1,60})”"
     r"|「(?P<corner>[^」\n]{1,60})」"
-    r"|《(?P<book>[^》\n]{1,60})》|(?<![\w'])'(?P<single>[^'\n]{1,40})'(?!\w)"
-    r"|(?P<win>\b[A-Za-z]:\\[\w.\\-]{1,200})"
-    r"|(?P<path>(?<![\w./@~-])(?:~|\.{1,2})?/[\w.@+-]+(?:/[\w.@+-]*)*"
-    r"|(?<![\w./@~-])@?[\w.-]+(?:/[\w.@+-]+)+/?"
-    rf"|(?<![\w.-])[\w-]+(?:\.[\w-]+)*\.(?:{_FILE_EXT})\b(?![\w(]))"
-    r"|(?P<ip>(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5}|/\d{1,2})?(?![\w.]))"
-    r"|(?P<host>(?<![\w.-])[A-Za-z][\w-]*(?:\.[\w-]+)*:\d{2,5}\b)"
+    r"|《(?P<book>[^》\n]{1,60})》|(?<![\w'])'(?P<single>[^'\n]{1,40})'(?!\w)|(?P<fang>方案 ?[A-Z0-9一二三四五甲乙丙丁])"
+    r"|端口(?:号)?[ :：是为]{0,2}(?P<port>\d{1,5})\b"
+    # One look-behind for all that starts at a word, so that the middle of a word costs one failed test.
+    r"|(?<!\w)(?:(?P<url>https?://[^\s<>\"'`，。；、）】》」]{1,300})"
+    r"|(?P<mail>(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,5})"
+    r"|(?P<win>[A-Za-z]:\\[\w.\\-]{1,200})"
+    r"|(?P<path>(?<![\w./@~-])(?:(?:~|\.{1,2})?/[\w.@+-]{1,200}(?:/[\w.@+-]{0,200}){0,40}"
+    r"|@?[\w.-]{1,200}(?:/[\w.@+-]{1,200}){1,40}/?"
+    rf"|[\w-]{{1,100}}(?:\.[\w-]{{1,100}}){{0,5}}\.(?:{_FILE_EXT})\b(?![\w(])))"
+    r"|(?P<ip>(?<!\.)\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5}|/\d{1,2})?(?![\w.]))"
+    r"|(?P<host>(?<![.-])[A-Za-z][\w-]{0,100}(?:\.[\w-]{1,60}){0,5}:\d{2,5}\b)"
     r"|(?P<unit>" + UNIT.pattern + r")"
-    r"|(?P<version>(?<![\w.])v?\d+(?:\.\d+)+(?:[-+][\w.]+)?\b|\bv\d+\b)"
-    r"|(?P<flag>(?<![\w-])--[A-Za-z][\w-]+)"
-    r"|(?P<hash>\b(?=[0-9a-f]{0,39}\d)(?=[0-9a-f]{0,39}[a-f])[0-9a-f]{7,40}\b)"
-    r"|(?P<ticket>\b[A-Z][A-Z0-9]{1,9}-\d+\b|(?<![\w&])#\d{1,7}\b)"
-    r"|(?P<snake>\b_{0,2}[A-Za-z0-9]+(?:_+[A-Za-z0-9]+)+\b|\b__\w+__)"
-    r"|(?P<dotted>\b[A-Za-z_]\w+(?:\.[A-Za-z_]\w+)+\b(?:\(\))?)"
-    r"|(?P<kebab>\b[A-Za-z]+(?:-[A-Za-z]+)*-[A-Za-z]*\d[\w.]*\b)"
-    r"|(?P<camel>\b[a-z]+\d*(?:[A-Z][a-z0-9]+)+[A-Z]*\b|\b(?:[A-Z][a-z0-9]+){2,}\b)"
-    r"|\b(?P<plan>(?:[Pp]lan|[Oo]ption) [A-Z0-9]\b)|(?P<fang>方案 ?[A-Z0-9一二三四五甲乙丙丁])"
-    r"|(?:\b(?:[Pp]orts?|PID|pid|[Ii]ssue|PR|[Bb]uild)[ :=#]{1,2}|端口(?:号)?[ :：是为]{0,2})"
-    r"(?P<port>\d{1,9})\b",
-    re.A,
+    r"|(?P<version>(?<!\.)v?\d+(?:\.\d+){1,5}(?:[-+][\w.]{1,40})?\b|v\d+\b)"
+    r"|(?P<flag>(?<!-)--[A-Za-z][\w-]{1,60})"
+    r"|(?P<hash>(?=[0-9a-f]{0,39}\d)(?=[0-9a-f]{0,39}[a-f])[0-9a-f]{7,40}\b)"
+    r"|(?P<ticket>[A-Z][A-Z0-9]{1,9}-\d+\b|(?<!&)#\d{1,7}\b)"
+    r"|(?P<snake>_{0,2}[A-Za-z0-9]{1,100}(?:_{1,2}[A-Za-z0-9]{1,100}){1,12}(?:__)?\b)"
+    r"|(?P<dotted>[A-Za-z_]\w{1,100}(?:\.[A-Za-z_]\w{1,100}){1,8}\b(?:\(\))?)"
+    r"|(?P<kebab>(?<!-)[A-Za-z]{1,40}(?:-[A-Za-z]{1,40}){0,4}-[A-Za-z]{0,40}\d[\w.]{0,40}\b)"
+    r"|(?P<camel>[a-z]{1,40}\d{0,4}(?:[A-Z][a-z0-9]{1,40}){1,10}[A-Z]{0,5}\b"
+    r"|(?:[A-Z][a-z0-9]{1,40}){2,10}\b)"
+    r"|(?P<plan>(?:[Pp]lan|[Oo]ption) [A-Z0-9]\b)"
+    r"|(?:[Pp]orts?|PID|pid|[Ii]ssue|PR|[Bb]uild)[ :=#]{1,2}(?P<number>\d{1,9})\b)",
+    re.ASCII,
 )
 _QUOTED = re.compile(
     r"`[^`\n]{1,200}`|\"[^\"\n]{1,200}\"|“[^”\n]{1,200}”|「[^」\n]{1,200}」|(?<![\w'])'[^'\n]{2,200}'(?!\w)"
 )
-_HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _WORD = re.compile(r"[A-Za-z][A-Za-z'’-]*")
 _BULLET = re.compile(r"^\s*(?:[-*+•]\s+(?:\[[ xX]\]\s*)?|\d{1,3}[.)、]\s*(?=\D)|#{1,6}\s+|\*\*(?=\S))")
 _END = re.compile(r"[。！？；]+[”」』）)]?|[.!?;]+[\"'”)\]]?(?=\s|$)|…+(?=\s|$)")
@@ -178,7 +211,8 @@ def language_of(text: str) -> str:
     ``en`` stands for every language in Latin letters. Code, URLs and identifiers do not count, so that a
     Chinese report on an English code base is Chinese. ``und`` means there is nothing to judge by.
     """
-    prose = _QUOTED.sub(" ", IDENTIFIER.sub(" ", "\n".join(prose_lines(text)) or text))
+    sample = text if len(text) <= 2 * SAMPLE_CHARS else f"{text[:SAMPLE_CHARS]}\n\n{text[-SAMPLE_CHARS:]}"
+    prose = _QUOTED.sub(" ", IDENTIFIER.sub(" ", "\n".join(prose_lines(sample)) or sample))
     counts = {
         "zh": len(_HAN.findall(prose)),
         "ja": 3 * len(re.findall(r"[\u3040-\u30ff]", prose)),
@@ -196,6 +230,7 @@ def language_of(text: str) -> str:
 
 def is_code(line: str) -> bool:
     """Whether a line looks like code, a log, a quotation or a table rather than something its author says."""
+    line = line[:MAX_CHARS]
     if _CODE.search(line):
         return True
     dense = len(_SYMBOL.findall(line))
@@ -288,11 +323,14 @@ def identifiers(text: str) -> list[str]:
             name = name.rstrip(".,;:!?)]}*")
         if kind == "path" and not _is_path(name):
             continue
-        if kind in {"quote", "curly", "single", "tick", "corner"} and not 1 <= len(name.split()) <= 6:
+        if kind in _QUOTES and not 1 <= len(name.split()) <= 6:
             continue
-        if len(name) > 1 or kind == "port":
+        if len(name) > 1 or kind in {"port", "number"}:
             found[name] = None
     return list(found)
+
+
+_QUOTES = frozenset({"quote", "curly", "single", "tick", "corner"})
 
 
 def _is_path(name: str) -> bool:
@@ -309,22 +347,27 @@ def score(sentence: str) -> float:
     >>> score("重启试过，无效。") > score("好的，谢谢！")
     True
     """
-    if PROCESS.search(sentence):
-        return -2.0
-    value = sum(
-        weight
-        for pattern, weight in (
-            (DECISION, 3.0),
-            (EXCLUSION, 3.0),
-            (CONSTRAINT, 3.0),
-            (ERROR, 2.0),
-            (RESULT, 2.0),
-            (PREFERENCE, 2.0),
-            (UNIT, 1.0),
-        )
-        if pattern.search(sentence)
-    )
-    return value + 0.7 * min(4, len(identifiers(sentence)))
+    said = sentence[:MAX_CHARS].replace("’", "'")
+    hints = _hints(said)
+    value = sum(weight for cue, weight in _WEIGHTS if cue.found(said, hints))
+    return value + 0.7 * min(4, len(identifiers(said))) + (1.0 if UNIT.search(said) else 0.0)
+
+
+_WEIGHTS = (
+    (DECISION, 3.0),
+    (EXCLUSION, 3.0),
+    (CONSTRAINT, 3.0),
+    (ERROR, 2.0),
+    (RESULT, 2.0),
+    (PREFERENCE, 2.0),
+    (PROCESS, -3.0),
+)
+_PIN_CUES: tuple[tuple[PinKind, Cue], ...] = (
+    ("exclusion", EXCLUSION),
+    ("constraint", CONSTRAINT),
+    ("decision", DECISION),
+    ("preference", PREFERENCE),
+)
 
 
 def pin_kind(sentence: str) -> PinKind | None:
@@ -333,19 +376,15 @@ def pin_kind(sentence: str) -> PinKind | None:
     >>> [pin_kind(s) for s in ("Never restart the database.", "我们决定用方案B", "It never works.")]
     ['constraint', 'decision', None]
     """
-    said = _QUOTED.sub("‘’", sentence.strip())
-    if len(said) > 800 or len(_WORD.findall(said)) > MAX_WORDS or len(_HAN.findall(said)) > MAX_HAN:
+    if len(sentence) > MAX_CHARS:
+        return None
+    said = _QUOTED.sub("‘’", sentence.strip().replace("’", "'"))
+    hints = _hints(said)
+    kind = next((kind for kind, cue in _PIN_CUES if cue.found(said, hints)), None)
+    if kind and (len(_WORD.findall(said)) > MAX_WORDS or len(_HAN.findall(said)) > MAX_HAN):
         return None
     asked = said.rstrip(" ‘’\"')）”」。").endswith(("?", "？", "吗"))
-    if asked and not re.search(r"\bplease\b", said, _I):
-        return None
-    kinds: tuple[tuple[PinKind, re.Pattern[str]], ...] = (
-        ("exclusion", EXCLUSION),
-        ("constraint", CONSTRAINT),
-        ("decision", DECISION),
-        ("preference", PREFERENCE),
-    )
-    return next((kind for kind, pattern in kinds if pattern.search(said)), None)
+    return None if asked and "please" not in hints else kind
 
 
 def pins_in(text: str) -> list[tuple[PinKind, str]]:

@@ -19,6 +19,7 @@ from headwater.window.cues import (
     RESULT,
     SCAN_CHARS,
     Count,
+    PinKind,
     clip,
     identifiers,
     language_of,
@@ -32,8 +33,17 @@ from headwater.window.tokens import count_text
 TIER_SHARES = (0.34, 0.11, 0.06)
 """Tokens of P2, P3 and P4 as shares of the limit: the expected tier costs over P1's (G17)."""
 
+TIER_FLOORS = (60, 35, 20)
+"""Least tokens of P2, P3 and P4, where P1 is longer."""
+
 MIN_LIMIT = 16
 """Tokens under which no sentence with its tag fits."""
+
+SHORT = 10
+"""Tokens under which brevity earns no more."""
+
+GOAL, PINNED = 8.0, 8.0
+"""Extra worth of the user's first statement; worth at which a user's sentence counts as binding."""
 
 MAX_SENTENCE_CHARS = 400
 MAX_FINDINGS = 3
@@ -130,7 +140,7 @@ def digest(
     first, last = messages[0][0], messages[-1][0]
     told = _told(candidates, limit_tokens, count)
     p1 = _lines(told) or clip(_nothing(len(messages), first, last, language), limit_tokens, count)
-    limits = [max(4, int(limit_tokens * share)) for share in TIER_SHARES]
+    limits = [max(floor, int(limit_tokens * share)) for share, floor in zip(TIER_SHARES, TIER_FLOORS, strict=True)]
     title = _title(candidates, first, last, language)
     tiers = [
         _lines(_told(told, limits[0], count)),
@@ -193,13 +203,15 @@ def _paths(args: dict[str, Any]) -> Iterator[str]:
 def _candidates(messages: Sequence[tuple[int, BaseMessage]], count: Count) -> list[_Candidate]:
     found: list[_Candidate] = []
     seen: set[str] = set()
+    asked = False
     for tag, message in messages:
         for who, text, value in _said(message):
-            text = text if len(text) <= MAX_SENTENCE_CHARS else text[: MAX_SENTENCE_CHARS - 1].rstrip() + "…"
             key = " ".join(text.lower().split())
             if value <= 0 or key in seen:
                 continue
             seen.add(key)
+            if who == "U" and not asked:
+                value, asked = value + GOAL, True
             found.append(_Candidate(len(found), tag, who, text, count(text) + 1, value))
     return found
 
@@ -211,20 +223,33 @@ def _said(message: BaseMessage) -> Iterator[tuple[str, str, float]]:
     text = text_of(message)
     if isinstance(message, ToolMessage):
         for line in _findings(text, message.status == "error"):
-            yield "T", line, 1.5 + score(line)
+            yield "T", _short(line), 1.5 + score(line)
         return
     user = isinstance(message, HumanMessage)
     # An answer without calls is what a round came to.
     answer = isinstance(message, AIMessage) and not message.tool_calls
     for line in prose_lines(text):
-        for sentence in sentences(line):
+        for sentence in map(_short, sentences(line)):
             value = score(sentence)
             if user:
-                kind = pin_kind(sentence)
-                value += 12.0 if kind else 3.0
+                value = _USER[pin_kind(sentence)] + max(value, -2.0)
             elif value > 0 and answer:
                 value += 1.0
             yield "U" if user else "A", sentence, value
+
+
+# What a user lays down outweighs all else; a user's greeting is still a greeting.
+_USER: dict[PinKind | None, float] = {
+    "constraint": 12.0,
+    "exclusion": 12.0,
+    "decision": 12.0,
+    "preference": 9.0,
+    None: 2.0,
+}
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_SENTENCE_CHARS else text[: MAX_SENTENCE_CHARS - 1].rstrip() + "…"
 
 
 def _findings(text: str, failed: bool) -> list[str]:
@@ -243,7 +268,7 @@ def _told(candidates: Sequence[_Candidate], limit: int, count: Count) -> list[_C
     marks: set[int] = set()
     chosen: list[_Candidate] = []
     used = 0
-    for candidate in sorted(candidates, key=lambda c: (-c.value / math.sqrt(c.tokens), c.order)):
+    for candidate in sorted(candidates, key=lambda c: (-c.value / math.sqrt(max(c.tokens, SHORT)), c.order)):
         need = candidate.tokens + (0 if candidate.tag in marks else 6)
         if used + need <= limit:
             used += need
@@ -307,8 +332,8 @@ def _title(candidates: Sequence[_Candidate], first: int, last: int, language: st
 
 
 def _importance(candidates: Sequence[_Candidate]) -> int:
-    pins = sum(c.who == "U" and c.value >= 12.0 for c in candidates)
-    decisions = sum(c.who == "A" and DECISION.search(c.text) is not None for c in candidates)
+    pins = sum(c.who == "U" and c.value >= PINNED for c in candidates)
+    decisions = sum(c.who == "A" and DECISION.found(c.text) for c in candidates)
     base = 40 if any(c.who == "U" for c in candidates) else 30
     return min(85, base + 8 * min(pins, 4) + 3 * min(decisions, 5))
 
@@ -317,7 +342,7 @@ def _episode(candidates: Sequence[_Candidate], work: WorkState) -> str:
     kinds = []
     if work.files_modified:
         kinds.append("code_change")
-    if sum(ERROR.search(c.text) is not None for c in candidates) >= 3:
+    if sum(ERROR.found(c.text) for c in candidates) >= 3:
         kinds.append("debugging")
     return ",".join(kinds) or "discussion"
 
@@ -326,7 +351,7 @@ def _work(messages: Sequence[tuple[int, BaseMessage]], candidates: Sequence[_Can
     read, modified = touched_files(message for _, message in messages)
     stated = [(pin_kind(c.text), c.text) for c in candidates if c.who == "U"]
     said = [c for c in candidates if c.who == "A"]
-    results = [c for c in said if RESULT.search(c.text) and not _NEXT.search(c.text)]
+    results = [c for c in said if RESULT.found(c.text) and not _NEXT.search(c.text)]
     best = sorted(sorted(results, key=lambda c: (-c.value, c.order))[:8])
     return WorkState.from_dict(
         {
@@ -334,7 +359,7 @@ def _work(messages: Sequence[tuple[int, BaseMessage]], candidates: Sequence[_Can
             "constraints": [text for kind, text in stated if kind not in (None, "decision")],
             "progress": [c.text for c in best],
             "decisions": [text for kind, text in stated if kind == "decision"]
-            + [c.text for c in said if DECISION.search(c.text)][-8:],
+            + [c.text for c in said if DECISION.found(c.text)][-8:],
             "next_steps": [c.text for c in said if _NEXT.search(c.text)][-3:],
             "files_read": read,
             "files_modified": modified,

@@ -190,7 +190,7 @@ def _marked(message: BaseMessage, tag: int, empty: str) -> Content:
     sign = f"{mark(tag)} " if tag else ""
     if isinstance(message.content, str):
         return sign + (safe(message.content) if message.content.strip() else empty)
-    blocks = _clean(message.content)
+    blocks: list[str | dict[str, Any]] = _clean(message.content)
     if not blocks:
         return sign + empty
     if not sign:

@@ -134,7 +134,8 @@ class Frame:
             return cls(edits=edits or {}, hints=hints or {})
         if data.get("v", VERSION) > VERSION:
             raise FrameTooNew(
-                f"this session's frame has version {data['v']!r}, this program reads {VERSION}; upgrade headwater"
+                f"this session's frame has version {data['v']!r}, this program reads {VERSION}; "
+                "upgrade headwater"
             )
         known = {f.name for f in fields(cls)}
         values = {k: v for k, v in data.items() if k in known}

@@ -1,30 +1,28 @@
 """Tell a window refusal from every other error, and read what it teaches.
 
-Only the provider's refusal proves an overflow (M17). `parse_overflow` recognises it by its text, in English and
-Chinese, and reads the true limit and the size asked for; the status only helps to say no (M21). `silent_overflow`
-finds the overflow that no error announces.
+Only the provider's refusal proves an overflow (M17). `parse_overflow` recognises it by its text, in
+English and Chinese, and reads the true limit and the size asked for; the status only helps to say no (M21).
+`silent_overflow` finds the overflow that no error announces.
 """
 
-import ast
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from headwater.window.overflow_grammar import Numbers, Symbol, lex, normalise, read_numbers
+from headwater.window.overflow_grammar import Symbol, lex, normalise
+from headwater.window.overflow_numbers import Numbers, read_numbers
+from headwater.window.overflow_source import sources
 
-_MAX_CHARS = 20_000
-_HEAD, _TAIL = 14_000, 6_000
-_CHAIN = 6
 _STRONG, _WEAK, _HINT = 3, 2, 1
-_REFUSED = frozenset({400, 413, 422})
+_BAD_REQUEST = 400
+_REFUSED = frozenset({_BAD_REQUEST, 413, 422})
 
 
 class Overflow(NamedTuple):
     """A proven overflow: the limit in tokens, the tokens asked for (None where not said), and its kind.
 
-    Kinds: "input" (the history does not fit), "combined" (history and output cap together do not), "output" (the
-    output cap is the cause: lower the cap and leave the history alone), "silent" (no error said so).
+    Kinds: "input" (the history does not fit), "combined" (history and output cap together do not), "output"
+    (the output cap is the cause: lower the cap and leave the history alone), "silent" (no error said so).
     """
 
     limit: int | None
@@ -34,14 +32,21 @@ class Overflow(NamedTuple):
 
 # What is refused for another reason, whatever else the sentence says: rates, quotas, money, load.
 _OTHER_REASON = re.compile(
-    r"rate[\s_-]?limit|too[\s_-]many[\s_-]requests|throttl|quota|\b[tr]p[mdh]\b|requests? per|time ?frame|peak load"
+    r"rate[\s_-]?limit|too[\s_-]many[\s_-]requests|throttl|quota|\b[tr]p[mdh]\b|requests? per|time ?frame"
     r"|per[\s_-](?:min|minute|hour|day|second|week|month)\b|(?:dai|month|week|hour)ly|\btier\b|billing|credit"
-    r"|can only afford|insufficient|payment|\bbalance\b|subscription|retry after|(?:please )?wait (?:a |before|for)"
-    r"|try again in \d|this minute|context window (?:is )?too small|overloaded|high demand|exhausted"
-    r"|string_above_max|(?:\bcode|\bstatus|\bhttp)[\w ]{0,12}[\s:=(]{1,4}4(?:29|01|02|03|04)\b|^\W{0,3}4(?:29|01|02|03|04) "
+    r"|peak load"
+    r"|can only afford|insufficient|payment|\bbalance\b|subscription|retry after"
+    r"|(?:please )?wait (?:a |before|for)"
+    r"|try again in \d|this minute|context window (?:is )?too small|overloaded|high demand"
+    r"|resource[\s_]exhausted"
+    r"|string_above_max|(?<![a-z])encoder prompt"
+    r"|(?:\bcode|\bstatus|\bhttp)[\w ]{0,12}[\s:=(]{1,4}4(?:29|01|02|03|04)\b"
+    r"|^\W{0,3}4(?:29|01|02|03|04) "
     r"|限流|限速|流控|频率|频繁|配额|限额|额度|余额|欠费|充值|套餐|每[分秒小天日月]|今日|当[天日]|稍后再试|qps|授权|计费"
 )
-_YOUR_LIMIT = re.compile(r"exceed\w* (?:your|the organi[sz]ation'?s|the account'?s) (?:\S+ ){0,4}?(?:limit|plan|cap|allow)")
+_YOUR_LIMIT = re.compile(
+    r"exceed\w* (?:your|the organi[sz]ation'?s|the account'?s) (?:\S+ ){0,4}?(?:limit|plan|cap|allow)"
+)
 _CHARS = re.compile(r"\d\s?(?:characters?|chars?\b|bytes?\b|[kmg]i?b\b|字符|字节|字(?!节))")
 _PERCENT = re.compile(r"\d\s?%")
 _NO_BODY = re.compile(r"^\W{0,3}(?:error:? ?)?4(?:00|13) (?:status code )?\(no body\)\W*$")
@@ -49,155 +54,36 @@ _MALFORMED = re.compile(r"malformed input request\W.{0,40}\bmax_?length: \d")
 
 # What people and models write about an overflow, and a provider does not: surely, and probably.
 _TALK = re.compile(
-    r"\b(?:i(?!\.e)|i'm|i've|i'll|i'd|let's|let us|we (?:should|need|must|can|saw|have|got|hit)|we're|we've|the user"
-    r"|according to|(?:the|our) docs|complain\w*|debugging|investigat\w*|regression|mystery|strange|quoted"
-    r"|the (?:tests?|log|tool result|document|agent))\b|\bexcept [a-z_.]+|\braise [a-z_]+|\bdef |\bimport |```"
+    r"\b(?:i(?!\.e)|i'm|i've|i'll|i'd|let's|let us|we (?:should|need|must|can|saw|have|got|hit)|we're|we've"
+    r"|the user|according to|(?:the|our) docs|complain\w*|debugging|investigat\w*|regression|mystery|strange|quoted"
+    r"|the (?:tests?|log|tool result|document|agent))\b|\bexcept [a-z_.]+|\braise [a-z_]+|\bdef |\bimport "
+    r"|```"
     r"|我们|我(?!方)|用户|日志|排查|修复|这个报错|讨论|为什么|怎么"
 )
 _MAYBE_TALK = re.compile(
-    r"\b(?:we|users|you'll (?:get|see)|you get|you see|means?|says|said|saying|for example|e\.g|such as|because"
-    r"|therefore|workaround|todo|changelog|debug|fix(?:ed|es)?|bugs?|issue|mentions?|tests?|why|it's|which is expected|recovered"
-    r"|this document|pricing|billed|warning|triggered)\b|\breturn |^#{1,4} |^[-*] "
+    r"\b(?:we|users|you'll (?:get|see)|you get|you see|means?|says|said|saying|for example|e\.g|such as"
+    r"|because|therefore|workaround|todo|changelog|debug|fix(?:ed|es)?|bugs?|issue|mentions?|tests?|why|it's"
+    r"|which is expected|recovered|this document|pricing|billed|warning|triggered)\b|\breturn |^#{1,4} |^[-*] "
     r"|例如|比如|文档|意思是|说明了?|这种|这类|这是|因为|所以|问题是"
 )
 _IF = re.compile(
-    r"(?:\b(?:if|when|whenever|once|unless|until|before|avoid|prevent|in case|until|after|detects?|handles?)\b"
+    r"(?:\b(?:if|when|whenever|once|unless|until|before|avoid|prevent|in case|after|detects?|handles?)\b"
     r"|如果|若|一旦|避免|防止|以免|当(?!前|天|日))[^.:;。；]{0,80}$"
 )
-_CODE_START = re.compile(r"\W{0,4}(?:error|exception|traceback|http|status|\d{3}\b|data:|event:|[\w.]{0,60}(?:error|exception)\b)")
+_ERROR_START = re.compile(
+    r"\W{0,4}(?:error|exception|traceback|http|status|\d{3}\b|data:|event:|[\w.]{0,60}(?:error|exception)\b)"
+)
+_BUT_YOU = re.compile(r"(?:however|but),? your?\b|[但而]您|但你")
 _QUOTED = re.compile(r"[\"“「]([^\"”」\n]{0,400})[\"”」]|`([^`\n]{0,400})`")
 
-_MESSAGE_KEYS = frozenset(
-    "message msg error errors detail details error_msg errmsg error_message error_description description reason raw"
-    " metadata type code error_code status_msg base_resp finish_reason stop_reason status body response error_type"
-    " n_prompt_tokens n_ctx status_code choices candidates title".split()
-)
 _FINISHED_BY_WINDOW = frozenset({"model_context_window_exceeded", "context_window_exceeded"})
 _FINISHED_BY_LENGTH = frozenset({"length", "max_tokens", "max_output_tokens"})
-
-
-def _bounded(text: str) -> str:
-    return text if len(text) <= _MAX_CHARS else f"{text[:_HEAD]}\n{text[-_TAIL:]}"
-
-
-def _loads(text: str) -> Any:
-    """A JSON or Python literal in a text (its outermost braces), or None."""
-    start, end = text.find("{"), text.rfind("}")
-    if start < 0 or end <= start or len(text) > _MAX_CHARS:
-        return None
-    body = text[start : end + 1]
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        pass
-    try:
-        return ast.literal_eval(body)
-    except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
-        return None
-
-
-def _flatten(body: Any, depth: int = 0) -> Iterator[str]:
-    """The parts of an error body that speak: messages, codes and counts, not the echoed request."""
-    if depth > 6:
-        return
-    if isinstance(body, Mapping):
-        for key, value in body.items():
-            name = str(key).lower()
-            if name not in _MESSAGE_KEYS:
-                continue
-            if isinstance(value, (Mapping, list)):
-                yield from _flatten(value, depth + 1)
-            elif isinstance(value, str):
-                yield from _unwrap(value, depth + 1)
-            elif isinstance(value, int) and not isinstance(value, bool):
-                yield f"{name}: {value}"
-    elif isinstance(body, list):
-        for item in body[:20]:
-            yield from _flatten(item, depth + 1)
-    elif isinstance(body, str):
-        yield from _unwrap(body, depth + 1)
-
-
-def _unwrap(text: str, depth: int = 0) -> Iterator[str]:
-    """A text, with an error body inside it replaced by what the body says."""
-    loaded = _loads(text) if depth < 6 else None
-    if isinstance(loaded, Mapping) and loaded:
-        yield text[: text.find("{")]
-        yield from _flatten(loaded, depth + 1)
-    else:
-        yield text
-
-
-def _is_chat(body: Any) -> bool:
-    return isinstance(body, Mapping) and "role" in body and "error" not in body
-
-
-class _Source(NamedTuple):
-    text: str
-    status: int | None
-    trusted: bool  # it came as an error, not as a text that may quote one
-
-
-def _status_of(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 100 <= value < 600 else None
-
-
-def _body_status(body: Any) -> int | None:
-    if not isinstance(body, Mapping):
-        return None
-    meta = body.get("ResponseMetadata")
-    found = (body.get("status_code"), body.get("status"), body.get("code"))
-    if isinstance(meta, Mapping):
-        found = (meta.get("HTTPStatusCode"), *found)
-    return next((status for status in map(_status_of, found) if status), None) or _body_status(body.get("error"))
-
-
-def _from_exception(error: BaseException) -> _Source:
-    """Everything one exception says: its class, its words, its body, its response."""
-    names = [kind.__name__ for kind in type(error).__mro__ if kind.__module__ != "builtins"]
-    response = getattr(error, "response", None)
-    try:
-        answer = getattr(response, "text", None)
-    except RuntimeError:  # httpx: the body of a streamed response that was not read
-        answer = None
-    pieces: list[str] = []
-    for piece in (str(error), getattr(error, "message", None), getattr(error, "body", None), response, answer):
-        if isinstance(piece, str):
-            pieces.extend(_unwrap(_bounded(piece)))
-        elif isinstance(piece, Mapping):
-            pieces.extend(_flatten({k.lower() if isinstance(k, str) else k: v for k, v in piece.items()}))
-    attributes = (getattr(error, name, None) for name in ("status_code", "http_status", "status", "code"))
-    status = next((found for found in map(_status_of, attributes) if found), None)
-    if status is None:
-        bodies = (getattr(error, "body", None), response)
-        status = _status_of(getattr(response, "status_code", None)) or next(filter(None, map(_body_status, bodies)), None)
-    return _Source(" \n".join(dict.fromkeys([*pieces, *names])), status, True)
-
-
-def _sources(error_or_text: object) -> Iterator[_Source]:
-    if isinstance(error_or_text, str):
-        text = _bounded(error_or_text)
-        loaded = _loads(text)
-        if not _is_chat(loaded):
-            bodied = isinstance(loaded, Mapping) and bool(loaded)
-            yield _Source(" \n".join(_unwrap(text)) if bodied else text, _body_status(loaded), bodied)
-    elif isinstance(error_or_text, Mapping):
-        if not _is_chat(error_or_text):
-            yield _Source(" \n".join(_flatten(error_or_text)), _body_status(error_or_text), True)
-    elif isinstance(error_or_text, BaseException):
-        error: BaseException | None = error_or_text
-        for _ in range(_CHAIN):
-            if error is None:
-                return
-            yield _from_exception(error)
-            error = error.__cause__ or error.__context__
 
 
 def _judge(symbol: Symbol, left: str, right: str, text: str) -> int:
     """How surely one relation says that the input is beyond the window: 0 (no) to 3 (whatever the status)."""
     code = symbol.code
-    nouns = [noun for noun in left if noun in "ZITC"]
-    foreign = nouns[-1:] == ["Z"] and not {"T", "C"} & set(left)
+    foreign = _is_foreign([noun for noun in left if noun in "ZITC"], right)
     output_only = "O" in left and not {"I", "C"} & set(left)
     if foreign or output_only:
         return 0
@@ -212,10 +98,18 @@ def _judge(symbol: Symbol, left: str, right: str, text: str) -> int:
             return _WEAK
         return (_WEAK if "h" in right else _HINT) if "R" in left or right[:1] == "T" else 0
     if code == "M":
-        if {"I", "T"} & set(left) and ("C" in right or {"I", "T"} & set(left + right) and {"N", "G"} & set(right)):
+        if {"I", "T"} & set(left) and {"C", "N", "G"} & set(right):
             return _STRONG
         return _WEAK if "R" in left and "T" in right and "N" in right else 0
     return _judge_exceeding(code, left, right, text[symbol.start : symbol.end])
+
+
+def _is_foreign(nouns: list[str], right: str) -> bool:
+    """Whether what is too long is no part of the window: a file, a name, a list, whatever its tokens."""
+    if "Z" not in nouns or "C" in nouns or "C" in right:
+        return False
+    tokens_of_it = "T" in nouns and nouns.index("T") < nouns.index("Z")  # "tokens of image and text"
+    return not tokens_of_it and (nouns[-1] == "Z" or "I" not in nouns)
 
 
 def _judge_exceeding(code: str, left: str, right: str, word: str) -> int:
@@ -255,24 +149,27 @@ def _surest_relation(text: str, symbols: list[Symbol], trusted: bool) -> int:
             if symbol.code not in "XxBMHEYy":
                 continue
             level = _judge(symbol, codes[max(0, at - 14) : at], codes[at + 1 : at + 15], text)
-            if level > surest and (trusted or not _IF.search(text[max(opens, symbol.start - 160) : symbol.start])):
+            before = text[max(opens, symbol.start - 160) : symbol.start]
+            if level > surest and (trusted or not _IF.search(before)):
                 surest = level
         start = end + 1
     return surest
 
 
-def _by_numbers(symbols: list[Symbol], numbers: Numbers) -> int:
+def _by_numbers(text: str, symbols: list[Symbol], numbers: Numbers) -> int:
     """A bound and a request stated side by side: the arithmetic is the relation."""
-    codes = {symbol.code for symbol in symbols}
+    stated = "".join(symbol.code for symbol in symbols)
+    codes = set(stated)
     limit, requested = numbers.limit, numbers.requested
-    if limit is None or not ({"T", "C"} & codes or {"K", "H"} <= codes):
+    sized = {"T", "C"} & codes or {"K", "H"} <= codes or "qI" in stated
+    if limit is None or not sized or ("Z" in codes and not {"I", "C"} & codes):
         return 0
-    joined = {"W", "X", "x", "B", "M", "H", "Q"} & codes
+    joined = {"W", "X", "x", "B", "M", "H", "Q"} & codes or "qI" in stated
     if requested is not None and joined and (requested > limit or requested + (numbers.output or 0) > limit):
         return _STRONG
     if not {"C", "L"} <= codes or "x" in codes:
         return 0
-    return _STRONG if {"W", "H"} & codes else _HINT
+    return _STRONG if "H" in codes or _BUT_YOU.search(text) else _HINT
 
 
 def _blamed_parameter(symbols: list[Symbol]) -> bool:
@@ -282,7 +179,7 @@ def _blamed_parameter(symbols: list[Symbol]) -> bool:
 
 
 def _kind(symbols: list[Symbol], numbers: Numbers) -> str:
-    """Which side must give: with half the window free for the answer, lowering the cap is enough (case 57)."""
+    """Which side must give: where half the window is free, lowering the cap is enough (case 57)."""
     limit, asked, output = numbers.limit, numbers.input, numbers.output
     if asked is None and output is not None and numbers.total is not None:
         asked = max(0, numbers.total - output)
@@ -290,27 +187,28 @@ def _kind(symbols: list[Symbol], numbers: Numbers) -> str:
         if output >= limit or (asked is not None and asked <= limit // 2 and asked + output >= limit):
             return "output"
         return "combined" if output else "input"
-    codes = "".join(symbol.code for symbol in symbols)
-    return "combined" if re.search(r"I[^PXxBM]*O[^PXxBM]*[XxBM]", codes) else "input"
+    subject = ""
+    for code in (symbol.code for symbol in symbols):
+        if code in "XxBM" and "I" in subject and "O" in subject.partition("I")[2]:
+            return "combined"
+        subject = "" if code in "PXxBM" else (subject + code)[-40:]
+    return "input"
 
 
 def _is_talk(source: str, text: str) -> bool:
-    """A text about an overflow rather than an overflow: narration, a question, a quotation, a long document."""
+    """A text about an overflow, not an overflow: narration, a question, a quotation, a long document."""
     if _MAYBE_TALK.search(text) or text.rstrip().endswith(("?", "？")):
         return True
-    if len(text) > 2_000 and not _CODE_START.match(text):
+    if len(text) > 2_000 and not _ERROR_START.match(text):
         return True
     outside = _QUOTED.sub(" ", source)
     words = len(re.findall(r"[A-Za-z]{2,}|[\u4e00-\u9fff]", outside))
     quoted = [match.group(1) or match.group(2) or "" for match in _QUOTED.finditer(source)]
-    if quoted and words >= 4 and not _CODE_START.match(text):
-        return not _says(normalise(outside), True, _REFUSED_STATUS) and any(
-            _says(normalise(part), True, _REFUSED_STATUS) for part in quoted
+    if quoted and words >= 4 and not _ERROR_START.match(text):
+        return not _says(normalise(outside), True, _BAD_REQUEST) and any(
+            _says(normalise(part), True, _BAD_REQUEST) for part in quoted
         )
     return False
-
-
-_REFUSED_STATUS = 400
 
 
 def _says(text: str, trusted: bool, status: int | None) -> Overflow | None:
@@ -331,7 +229,9 @@ def _says(text: str, trusted: bool, status: int | None) -> Overflow | None:
     blamed = _blamed_parameter(symbols)
     if blamed and (numbers.limit is None or numbers.output is None or numbers.output >= numbers.limit):
         return None  # the parameter is wrong whatever the history's length
-    level = max(_surest_relation(text, symbols, trusted), _by_numbers(symbols, numbers), _STRONG if blamed else 0)
+    level = max(_surest_relation(text, symbols, trusted), _by_numbers(text, symbols, numbers))
+    if blamed:
+        level = _STRONG  # the cap fits, so the history does not
     needed = _HINT if status in _REFUSED else _WEAK if status is None else _STRONG
     if level < needed:
         return None
@@ -342,18 +242,18 @@ def parse_overflow(error_or_text: object, status: int | None = None) -> Overflow
     """The overflow that an error proves, or None (M17, M18, M21, G33).
 
     Args:
-        error_or_text: the error's text, its decoded body, or the exception (its words, body, response and causes
-            are read).
-        status: the HTTP status where known; else the one that the error carries. Statuses such as 401, 404 or 429
-            are never an overflow; 400, 413 and 422 admit a vague text; 5xx and 200 (an error inside a stream) need a
-            clear one.
+        error_or_text: the error's text, its decoded body, or the exception (its words, body, response and
+            causes are read).
+        status: the HTTP status where known; else the one that the error carries. Statuses such as 401, 404 or
+            429 are never an overflow; 400, 413 and 422 admit a vague text; 5xx and 200 (an error inside a
+            stream) need a clear one.
 
     Returns:
-        The limit and the tokens asked for, where stated, and the kind (see `Overflow`). A stated total is preferred
-        to a stated input. At most 20,000 characters of a text are read.
+        The limit and the tokens asked for, where stated, and the kind (see `Overflow`). A stated total is
+        preferred to a stated input. At most 20,000 characters of a text are read.
     """
     best: Overflow | None = None
-    for source in _sources(error_or_text):
+    for source in sources(error_or_text):
         code = status if status is not None else source.status
         if code is not None and 300 <= code < 500 and code not in _REFUSED:
             return None
@@ -385,15 +285,26 @@ def silent_overflow(
         usage: the reply's usage, in the words of OpenAI, Anthropic, Gemini or LangChain's `usage_metadata`.
         window: the window in tokens.
         finish_reason: why the reply ended, in any provider's words.
-        sent: our own calibrated count of the request; where given, a reported input under half of it is a prompt
-            that the server cut (no limit can be read from that).
+        sent: our own calibrated count of the request; where given, a reported input under half of it is a
+            prompt that the server cut (no limit can be read from that).
     """
-    asked = _count(usage, "input_tokens", "prompt_tokens", "promptTokenCount", "prompt_token_count", "prompt_eval_count")
+    asked = _count(
+        usage, "input_tokens", "prompt_tokens", "promptTokenCount", "prompt_token_count", "prompt_eval_count"
+    )
     if asked is None:
         return None
-    cached = (_count(usage, "cache_read_input_tokens") or 0) + (_count(usage, "cache_creation_input_tokens") or 0)
+    cached = (_count(usage, "cache_read_input_tokens") or 0) + (
+        _count(usage, "cache_creation_input_tokens") or 0
+    )
     asked += cached  # Anthropic counts the cached part apart
-    output = _count(usage, "output_tokens", "completion_tokens", "candidatesTokenCount", "candidates_token_count", "eval_count")
+    output = _count(
+        usage,
+        "output_tokens",
+        "completion_tokens",
+        "candidatesTokenCount",
+        "candidates_token_count",
+        "eval_count",
+    )
     reason = (finish_reason or "").lower()
     if asked > window or reason in _FINISHED_BY_WINDOW:
         return Overflow(window, asked, "silent")

@@ -148,19 +148,21 @@ class Renderer:
         self._show_memo(key, message, lambda: assistant_face(message, tag, edit, calls))
 
     def _feed_result(self, message: ToolMessage, tag: int) -> None:
-        for position, (old, new) in enumerate(self._open):
-            if old == message.tool_call_id or (not old and not message.tool_call_id):
-                del self._open[position]
-                edit = self.frame.edits.get(tag)
-                hint = self.frame.hints.get(tag, "")
-                key = (tag, message.id, edit, new, hint)
-                self._show_memo(key, message, lambda: tool_face(message, tag, edit, new, hint))
-                break
-        else:
+        position = self._asked_at(message.tool_call_id)
+        if position is None:
             self._late.append(message)
+        else:
+            _, new = self._open.pop(position)
+            edit, hint = self.frame.edits.get(tag), self.frame.hints.get(tag, "")
+            key = (tag, message.id, edit, new, hint)
+            self._show_memo(key, message, lambda: tool_face(message, tag, edit, new, hint))
         # An arc that is complete is closed at once, so that what comes later only ever follows it.
         if not self._open:
             self._close_arc()
+
+    def _asked_at(self, call_id: str | None) -> int | None:
+        """Which open call a result answers; of equal ids the first, for results come in order."""
+        return next((at for at, (old, _) in enumerate(self._open) if (old or "") == (call_id or "")), None)
 
     def _close_arc(self) -> None:
         for _, new in self._open:

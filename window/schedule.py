@@ -13,12 +13,9 @@ from headwater.window.frame import Edit, Frame, Pass
 from headwater.window.policy import Level, Lines
 from headwater.window.prices import Prices
 
-# A forced pass must free this share of the usable window, or its bust would soon be followed by another.
-WORTHWHILE = 0.05
-
 
 class Item(NamedTuple):
-    """One pending edit: its tag, tokens of the request before it, tokens it frees, warm requests it waited."""
+    """One pending edit: its tag, tokens before it, tokens it frees, and the warm requests it waited."""
 
     tag: int
     edit: Edit
@@ -82,7 +79,7 @@ def plan(
     total = sum(item.gain for item in items)
     if level >= Level.COMPACT:
         return Plan(Pass.EXECUTE, _all(items), "line")
-    if level is Level.OFFLOAD and total >= WORTHWHILE * lines.usable:
+    if level is Level.OFFLOAD and total >= worthwhile(lines):
         return Plan(Pass.EXECUTE, _all(items), "line")
     if prices.is_cold(frame.asked, now):
         return Plan(Pass.EXECUTE, _all(items), "cold")
@@ -90,6 +87,14 @@ def plan(
     if first is None:
         return Plan(Pass.DEFER, {}, "warm")
     return Plan(Pass.EXECUTE, _all(items[first:]), "rent")
+
+
+def worthwhile(lines: Lines) -> int:
+    """Tokens that a pass forced by a line should free, or its bust would soon be followed by another.
+
+    Half of the way from one line to the next: what is freed lasts for as long as that takes to fill.
+    """
+    return max(1, (lines.compact - lines.offload) // 2)
 
 
 def _all(items: Sequence[Item]) -> dict[int, Edit]:

@@ -36,7 +36,8 @@ def stub(tag: int, text: str, *, preview_tokens: int = 0) -> str:
     """
     name = artifact_name(encode(text))
     lines = text.count("\n") + 1
-    head = f'{_SIGN} {name} {_size(text)}, {lines:,} lines; read it back: file_read("{name}") or ctx_expand("{tag}")⟧'
+    back = f'read it back: file_read("{name}") or ctx_expand("{tag}")'
+    head = f"{_SIGN} {name} {_size(text)}, {lines:,} lines; {back}⟧"
     if preview_tokens:
         return _fit(f"{head}\n{_head(text, preview_tokens)}\n…")
     first, last = _edge(text.lstrip().partition("\n")[0]), _edge(text.rstrip().rpartition("\n")[2])

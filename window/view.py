@@ -185,7 +185,7 @@ class View:
     def _note_repeat(self, message: BaseMessage, tag: int) -> None:
         """Superseded results: the same tool called again with the same arguments, without an error (C4)."""
         if isinstance(message, AIMessage):
-            # Ids repeat, across turns and within one; results answer the newest turn, first come first served.
+            # Ids repeat, across turns and within one; results answer the newest turn, in its order.
             self._calls = {}
             for call in message.tool_calls:
                 args = json.dumps(call["args"], sort_keys=True, ensure_ascii=False, default=str)

@@ -339,8 +339,8 @@ def test_overflow_is_refused_in_the_providers_own_words() -> None:
         assert (status, answer["error"]) == (
             400,
             {
-                "message": "This model's maximum context length is 300 tokens. However, your messages resulted "
-                f"in {seen.input_tokens} tokens. Please reduce the length of the messages.",
+                "message": "This model's maximum context length is 300 tokens. However, your messages "
+                f"resulted in {seen.input_tokens} tokens. Please reduce the length of the messages.",
                 "type": "invalid_request_error",
                 "param": "messages",
                 "code": "context_length_exceeded",

@@ -3,13 +3,28 @@
 from typing import Any
 
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
 
 from headwater.window.marks import stamp
 
 # Ids that repeat across turns, that no provider accepts, and that look like the ones we make up.
 IDS = ["a", "b", "c", "call-3-0", "call-3-0-x", "functions.read:0", "x" * 70, "带", "", "toolu_01", "a b"]
-TEXTS = ["", " \n", "ok", "你好，世界", "bad \udcb2 byte", "line one\nline two\n" * 60, "§3§ echoed", "e\u0301 😀" * 9]
+TEXTS = [
+    "",
+    " \n",
+    "ok",
+    "你好，世界",
+    "bad \udcb2 byte",
+    "line one\nline two\n" * 60,
+    "§3§ echoed",
+    "e\u0301 😀" * 9,
+]
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
 THINKING = {"type": "thinking", "thinking": "Let me think. " * 20, "signature": "sig"}
 
@@ -21,19 +36,32 @@ blocks = st.one_of(
     texts,
 )
 contents = st.one_of(texts, st.lists(blocks, max_size=3))
-arguments = st.dictionaries(st.sampled_from(["q", "path", "content"]), st.one_of(texts, st.integers()), max_size=2)
+arguments = st.dictionaries(
+    st.sampled_from(["q", "path", "content"]), st.one_of(texts, st.integers()), max_size=2
+)
 
 
 @st.composite
 def assistants(draw: st.DrawFn) -> AIMessage:
-    """An assistant message: parallel calls, repeated ids, malformed calls, thinking, call blocks, or nothing."""
+    """Parallel calls, repeated ids, malformed calls, thinking, call blocks, or nothing at all."""
     names = st.sampled_from(["read", "search", "functions.read", "", "写"])
     calls = [
-        {"name": draw(names), "args": draw(arguments), "id": draw(st.one_of(ids, st.none())), "type": "tool_call"}
+        {
+            "name": draw(names),
+            "args": draw(arguments),
+            "id": draw(st.one_of(ids, st.none())),
+            "type": "tool_call",
+        }
         for _ in range(draw(st.integers(0, 3)))
     ]
     bad = [
-        {"name": "write", "args": draw(texts), "id": draw(ids), "error": "no JSON", "type": "invalid_tool_call"}
+        {
+            "name": "write",
+            "args": draw(texts),
+            "id": draw(ids),
+            "error": "no JSON",
+            "type": "invalid_tool_call",
+        }
         for _ in range(draw(st.sampled_from([0, 0, 0, 1])))
     ]
     content: str | list[Any] = draw(texts)

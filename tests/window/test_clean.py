@@ -172,8 +172,11 @@ def test_e13_any_text_is_cleaned(text: str) -> None:
         "\x1b[1",
         " ",
         "x",
-    ]
-    + ["Downloading 50% [=====    ] 3MB/s\n", "a b\n\tc", "\x1b]x\n", "a\r"],
+        "Downloading 50% [=====    ] 3MB/s\n",
+        "a b\n\tc",
+        "\x1b]x\n",
+        "a\r",
+    ],
 )
 def test_e13_cleaning_is_linear(unit: str) -> None:
     def seconds(size: int) -> float:

@@ -1,14 +1,10 @@
 """What is an overflow and what only looks like one, in our own sentences and in the shared corpus."""
 
-import json
-import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from headwater.window.overflow import Overflow, parse_overflow, silent_overflow
+from headwater.window.overflow import parse_overflow
 
 SHARED = Path(__file__).parents[2].parent / "shared"
 CORPUS = SHARED / "cases" / "overflow_errors.jsonl"
@@ -31,20 +27,36 @@ OVERFLOWS: list[tuple[str, int | None, int | None]] = [
     ("Sorry, the input you sent is too large for the selected model's context.", None, None),
     ("maximum sequence length is 2048 but the prompt contains 2300 tokens", 2048, 2300),
     ("Sequence length 5000 exceeds max_seq_len 4096", 4096, 5000),
-    ("The model supports 200000 tokens of context, but 250000 tokens were supplied in the messages.", 200_000, 250_000),
+    (
+        "The model supports 200000 tokens of context, but 250000 tokens were supplied in the messages.",
+        200_000,
+        250_000,
+    ),
     ("[400] The total number of tokens (135000) exceeds the context limit (131072).", 131_072, 135_000),
     ("HTTP 413: prompt tokens 90000 > context window 65536", 65_536, 90_000),
-    ("Unable to process: prompt of 77,000 tokens exceeds this model's 64,000-token context window.", 64_000, 77_000),
+    (
+        "Unable to process: prompt of 77,000 tokens exceeds this model's 64,000-token context window.",
+        64_000,
+        77_000,
+    ),
     ("Request rejected: messages exceed the model's maximum input tokens (32000).", 32_000, None),
     ("n_prompt_tokens = 9000 exceeds n_ctx = 8192", 8192, 9000),
     ("Too many tokens in prompt: 33000 (max 32768)", 32_768, 33_000),
     ("The chat history is too long. Please start a new conversation.", None, None),
     ("This conversation exceeds the maximum length for this model.", None, None),
     ("Input exceeds maximum token limit", None, None),
-    ("Requested 18000 tokens (2000 in the prompt, 16000 in the completion), context window is 16384.", 16_384, 18_000),
+    (
+        "Requested 18000 tokens (2000 in the prompt, 16000 in the completion), context window is 16384.",
+        16_384,
+        18_000,
+    ),
     ("max_input_tokens_exceeded: limit 8000, received 8450", 8000, 8450),
     ('{"error": {"code": "prompt_too_long", "message": "Shorten your prompt"}}', None, None),
-    ('{"error": {"message": "Bad input", "type": "invalid_request_error", "code": "context_length_exceeded"}}', None, None),
+    (
+        '{"error": {"message": "Bad input", "type": "invalid_request_error", "code": "context_length_exceeded"}}',
+        None,
+        None,
+    ),
     ('{"detail": "Prompt is over the context window (8,192 tokens)"}', 8192, None),
     ("输入的 token 数量为 150000，超过了模型的最大上下文长度 131072。", 131_072, 150_000),
     ("模型最大上下文长度为 32768 tokens，但您的消息包含 40000 tokens", 32_768, 40_000),
@@ -120,7 +132,7 @@ LOOK_ALIKES: list[str] = [
     # talk about overflows
     "I saw 'prompt is too long: 213000 tokens > 200000 maximum' in the log and restarted the job.",
     "If the prompt is too long the API answers 400, so trim it first.",
-    "The tool result says: \"This model's maximum context length is 8192 tokens. However, you requested 9000 tokens.\"",
+    'The tool result says: "This model\'s maximum context length is 8192 tokens. However, you requested 9000 tokens."',
     "We should handle context_length_exceeded before it reaches the user.",
     "Why does it answer that my input exceeds the context window?",
     "except ContextWindowExceededError: compact(history)",
@@ -134,7 +146,9 @@ LOOK_ALIKES: list[str] = [
 
 
 @pytest.mark.parametrize(("text", "limit", "requested"), OVERFLOWS)
-def test_m18_overflow_is_recognised_with_its_numbers(text: str, limit: int | None, requested: int | None) -> None:
+def test_m18_overflow_is_recognised_with_its_numbers(
+    text: str, limit: int | None, requested: int | None
+) -> None:
     for status in (400, None):
         found = parse_overflow(text, status)
         assert found is not None, text

@@ -1,0 +1,1 @@
+"""Benchmarks: counts and ratios of one run; never timed tests."""

@@ -1,0 +1,22 @@
+"""Run the benchmarks: `python -m benchmarks [name …]`."""
+
+import sys
+
+from benchmarks import step_cost
+
+BENCHMARKS = {"step_cost": step_cost.main}
+
+
+def main(names: list[str]) -> int:
+    """Run the named benchmarks, all by default; unknown names are refused."""
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown:
+        print(f"no benchmark {', '.join(unknown)}; there are: {', '.join(BENCHMARKS)}", file=sys.stderr)
+        return 2
+    for name in names or BENCHMARKS:
+        BENCHMARKS[name]()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
