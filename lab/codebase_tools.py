@@ -10,7 +10,7 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 
 PAGE_LINES = 160
 MAX_PAGE_LINES = 600
-MAX_HITS = 500
+MAX_HITS = 1_000
 _LINE_CHARS = 240
 
 
@@ -154,4 +154,6 @@ class Codebase:
 
 
 def _folder(path: str) -> str:
-    return path.strip().strip("/").removeprefix("./").strip(".") if path.strip() in ("", ".", "./") else path.strip().strip("/").removeprefix("./")
+    """A path as it is kept here: no blanks, no leading "./", no closing "/"; "" for the top."""
+    plain = path.strip().removeprefix("./").strip("/")
+    return "" if plain == "." else plain

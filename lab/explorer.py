@@ -22,6 +22,7 @@ _MODULE = re.compile(r"(?:Module|模块)[:：]\s*([\w./]+)")
 _STORED = re.compile(r'⟦stored (artifacts/\S+) [^⟧\n]*ctx_expand\("(\d+)"\)⟧')
 _KNOWN = re.compile(r"^## (?:Known facts|已知事实)\n(.*?)(?=^## |^</headwater-memory>)", re.M | re.S)
 _MEMORY = "<headwater-memory>"
+_DEFINITIONS = "^(class|def) "
 
 # One call in so many steps looks wider, remembers, or reads back; the numbers share no factor.
 _SEARCH_EVERY, _REMEMBER_EVERY, _READ_BACK_EVERY = 11, 23, 37
@@ -118,7 +119,7 @@ class Conversation:
         """The next message: some calls with the reason for them, or an answer when the steps are used."""
         self.step += 1
         self.left -= 1
-        if self.left < 0 or (self.left == 0 and not self.lead):
+        if self.left <= 0:
             return Reply(self._answer())
         for choose in (self._begin, self._owed, self._delegate, self._widen, self._go_on):
             if reply := choose():
@@ -163,10 +164,10 @@ class Conversation:
                     return _call(self.words.read_back.format(tag=tag), "file_read", path=path)
         if self.step % _SEARCH_EVERY == 0 and self.lead:
             if not self.searched and self.delegated:
-                # Early on, every class of the largest package: far more than should come in at once.
-                self.searched.add("^class ")
+                # Early on, everything defined in the largest package: far more than should come in at once.
+                self.searched.add(_DEFINITIONS)
                 top = max((p for p in self.found.folders if "/" not in p), key=self.found.folders.__getitem__)
-                return _call(self.words.classes.format(path=top), "search", pattern="^class ", path=top)
+                return _call(self.words.classes.format(path=top), "search", pattern=_DEFINITIONS, path=top)
             for seen in self.found.central():
                 if seen.name not in self.searched:
                     self.searched.add(seen.name)

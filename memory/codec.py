@@ -25,7 +25,6 @@ _SEEN_BY_MODEL = (
     "invalid_tool_calls",
     "tool_call_id",
     "status",
-    "additional_kwargs",
 )
 
 
@@ -68,9 +67,10 @@ def record(message: BaseMessage) -> Record:
     form = message_to_dict(message)
     data = form["data"]
     content = encode(data.pop("content"))
-    shown = {name: data[name] for name in _SEEN_BY_MODEL if data.get(name)}
-    if extra := shown.get("additional_kwargs"):
-        shown["additional_kwargs"] = {k: v for k, v in extra.items() if not str(k).startswith("headwater")}
+    extra = data.get("additional_kwargs") or {}
+    extra = {name: value for name, value in extra.items() if not str(name).startswith("headwater")}
+    seen = {**{name: data.get(name) for name in _SEEN_BY_MODEL}, "additional_kwargs": extra}
+    shown = {name: value for name, value in seen.items() if value}
     digest = hashlib.blake2b(encode(sorted(shown.items())), digest_size=16)
     digest.update(content)
     return Record(digest.digest(), encode(form), content)

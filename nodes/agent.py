@@ -86,9 +86,9 @@ def _exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
         edits |= more
     assert isinstance(answer, AIMessage)
     frame = _learned(engine, frame, answer, tokens, last)
-    kind = step.get("kind", Pass.DEFER) if "offload" in step.get("tried", ()) else Pass.DEFER
-    if edits or "summarize" in step.get("tried", ()) or "reclaim" in step.get("tried", ()):
-        kind = Pass.EXECUTE if kind == Pass.DEFER else kind
+    kind = step.get("pass", Pass.DEFER)
+    if kind == Pass.DEFER and (edits or step.get("tried")):
+        kind = Pass.EXECUTE
     emit("request", session=frame.session, tokens=tokens, usage=dict(answer.usage_metadata or {}), kind=str(kind))
     purse = dict(state.get("purse") or {})
     purse["steps"] = purse.get("steps", 0) + 1

@@ -70,13 +70,16 @@ _CALL = re.compile(
     re.M | re.I,
 )
 _DANGLING = re.compile(
-    r"(?:[,:，：、(（\[{“「《-]|\b(?:the|an?|of|to|and|or|but|with|for|in|on|at|by|from|is|was|were|are|that"
+    r"(?:[,:，：、(（\[{“「《-]|\b(?:the|an?|of|to|and|or|but|with|for|in|on|at|by|from|is|was|were"
+    r"|are|that"
     r"|which|into|as"
     r"|because|than|not|be|their|its|this)|[和与或及把被在对向从将为且])$",
     re.I,
 )
-_TERMINAL = re.compile(r"[。！？!?][”」』）)\"'*_`]*(?=\s|$|\S)|\.[”)\"'*_`]*(?=\s|$)")
-_ITEM = re.compile(r"^\s*(?:[-*+•|#>]|\d{1,3}[.)、])")
+_TERMINAL = re.compile(r"[。！？；!?]|\.(?=[”)\"'*_`]*(?:\s|$))")
+_ITEM = re.compile(r"^\s*(?:[-*+•|#>§]|\d{1,3}[.)、]|[A-Z]{1,2}: )")
+_LATIN_WORD = re.compile(r"[A-Za-z]+")
+_HAN_CHAR = re.compile(r"[\u4e00-\u9fff]")
 _FENCED = re.compile(r"```[\w-]*\s*\n?(.*?)```", re.S)
 _COMMA = re.compile(r",(\s*[}\]])")
 _SEPARATOR = " · "
@@ -141,7 +144,7 @@ def reject(
         return f"tool call instead of prose: {text[:60]!r}"
     if vague := _vague_end(text):
         return f'vague ending: "{vague}"'
-    if cut := _cut_off(text):
+    if cut := _cut_off(text, ended=finish_reason is not None):
         return f"truncated: {cut}"
     if (tokens := count(text)) >= source_tokens:
         return f"not smaller: {tokens} tokens for {source_tokens}"
@@ -162,7 +165,8 @@ def _is_call(text: str) -> bool:
 
 
 def _vague_end(text: str) -> str:
-    """The vague words a text closes with. A quoted one ends in its quotation mark, and is not found (E12)."""
+    """The vague words a text closes with. A quoted one ends in its quotation mark, and is not found"
+    " (E12)."""
     # Of closing full stops only one is punctuation; two or three are an ellipsis.
     end = text.rstrip(" \n\t*_)）]】。！!")
     end = end[:-1] if end.endswith(".") and not end.endswith("..") else end
@@ -172,7 +176,8 @@ def _vague_end(text: str) -> str:
     return found[0] if found else ""
 
 
-def _cut_off(text: str) -> str:
+def _cut_off(text: str, *, ended: bool) -> str:
+    """How a text shows that it was cut; ``ended`` says that the provider named another reason to stop."""
     if text.count("```") % 2:
         return "unclosed code fence"
     last = text.rsplit("\n", 1)[-1].strip().rstrip("*_")
@@ -181,14 +186,12 @@ def _cut_off(text: str) -> str:
     if any(last.count(a) > last.count(b) for a, b in ("()", "（）", "“”", "「」")):
         return f"unclosed bracket or quotation in {last[-40:]!r}"
     ends = [end.end() for end in _TERMINAL.finditer(text)]
-    if len(ends) >= 2 and not _ITEM.match(last):
-        rest = last[-len(text) + ends[-1] :] if 0 < len(text) - ends[-1] < len(last) else last
-        open_end = ends[-1] < len(text) and not last.endswith(("。", ".", ";", "；"))
-        # Writers who punctuate leave short closings open ("Port: 5432"), but not a whole clause.
-        if open_end and (
-            len(re.findall(r"[A-Za-z]+", rest)) >= 7 or len(re.findall(r"[\u4e00-\u9fff]", rest)) >= 14
-        ):
-            return f"ends mid-sentence at {last[-30:]!r}"
+    if ended or len(ends) < 2 or _ITEM.match(last):
+        return ""
+    # Writers who punctuate leave a short closing open ("Port: 5432"), but not a whole clause.
+    rest = text[ends[-1] :].rsplit("\n", 1)[-1]
+    if len(_LATIN_WORD.findall(rest)) >= 7 or len(_HAN_CHAR.findall(rest)) >= 14:
+        return f"ends mid-sentence at {last[-30:]!r}"
     return ""
 
 

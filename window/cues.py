@@ -45,9 +45,9 @@ class Cue:
 
     def found(self, sentence: str, hints: frozenset[str] | None = None) -> bool:
         """Whether a sentence has the cue; ``hints`` are its words, if they are known already."""
-        return (
-            not self.words.isdisjoint(hints or _hints(sentence)) and self.pattern.search(sentence) is not None
-        )
+        if self.words.isdisjoint(hints or _hints(sentence)):
+            return False
+        return self.pattern.search(sentence) is not None
 
 
 @lru_cache(maxsize=64)
@@ -63,7 +63,7 @@ CONSTRAINT = Cue(
     r"|(?:^|[,;:.(] ?|\b(?:please|and|but|so|or|then|you|should|must|also) )"
     r"(?:do not|don'?t|never|always|only(?= \w+))\b(?! (?:know|think|worry|mind|understand|remember|see why"
     r"|get it|forget to|hesitate|really|sure|if|when|the\b))"
-    r"|\b(?:I|we) (?:do not|don'?t) want\b|\b(?:you|we|it) (?:may not|should(?:n'?t| not))\b"
+    r"|\b(?:I|we) (?:do not|don'?t) want\b|\b(?:you|we) (?:may not|should(?:n'?t| not))\b"
     r"|\b(?:use|change|touch|edit|modify|run|read) only\b"
     r"|\bonly (?:use|change|touch|edit|modify|run|write to|support|return|accept|call)\b"
     r"|(?:^|[,;] ?|\b(?:please|and) )(?:make sure|ensure|avoid|keep)\b|\b(?:under|in) no circumstances?\b"
@@ -75,26 +75,31 @@ CONSTRAINT = Cue(
     r"|(?<![特分区级类性差个识辨判告鉴永久诀])别(?![的人处名墅针扭致说提看担]|忘了?告诉)",
 )
 EXCLUSION = Cue(
-    "ruled excluded rejected tried help work fix change effect difference cause problem issue culprit option table"
+    "ruled excluded rejected tried help work fix change effect difference cause problem issue culprit"
+    " option table"
     " against give",
-    r"\b(?:ruled out|excluded(?! by)|rejected(?! by)|already tried)\b|\b(?:I|we)(?:'ve| have)? tried\b"
+    r"\b(?:ruled out|already tried)\b|\b(?:is|was|were|are|been|already|I|we|they|user) (?:excluded"
+    r"|rejected)\b|\b(?:I|we)(?:'ve| have)? tried\b"
     r"|\b(?:did not|didn'?t) (?:help|work|fix|change anything)\b|\b(?:had|has|with|made) no (?:effect"
     r"|difference)\b"
     r"|\b(?:is|was)(?: not|n't) the (?:cause|problem|issue|culprit)\b|\bnot an option\b|\boff the table\b"
     r"|\bdecided against\b|\bwon'?t work\b|\bgive up on\b"
-    r"|已经?排除|排除了|排除掉|试过|尝试过|无效(?!的|参数|请求|字符|输入|值|令牌)|没有?效果|没用(?!过|到)|不管用"
+    r"|已经?排除|排除了|排除掉|试过|尝试过|无效(?!的|参数|请求|字符|输入|值|令牌)|没有?效果|没用(?!过"
+    r"|到)|不管用"
     r"|不是.{0,12}(?:原因|问题|根因)|否决|不考虑|行不通|放弃了?方案|不起作用",
 )
 DECISION = Cue(
-    "go going went decided agreed decision let's lets we'll will i'll should choose chose chosen pick picked approve"
+    "go going went decided agreed decision let's lets we'll will i'll should choose chose chosen pick"
+    " picked approve"
     " approved confirm confirmed accept accepted settled switch switched switching stick sticks",
     r"\b(?:go(?:ing)?|went) (?:with|for) (?!a |an )|\b(?:we|I|user|they|team)(?:'ve| have"
     r"| has)? (?:just )?decided\b"
-    r"|\b(?:decided|agreed) (?:to|on|that)\b|\bdecision\b"
+    r"|\b(?:decided|agreed) (?:to|on|that)\b|\bdecision(?::| is\b| was\b)"
     r"|\b(?:let'?s|we'?ll|we will|I'?ll|we should) (?:use|adopt|pick)\b"
-    r"|\b(?:I|we|user)(?:'ve)? (?:choose|chose|chosen|pick|picked|approved?|confirm|confirmed|accept"
-    r"|accepted)\b"
-    r"|\bsettled on\b|\bswitch(?:ed|ing)? to\b|\bsticks? (?:to|with)\b|\b(?:was|is) (?:approved|confirmed"
+    r"|\b(?:I|we|user)(?:'ve)? (?:choose|chose|chosen|pick|picked|approved?|confirm|accept|accepted)\b"
+    r"|\b(?:we|user)(?:'ve)? confirmed\b"
+    r"|\bsettled on\b|\bswitch(?:ed|ing) to\b|(?:^|\b(?:please|let's|we'll|should|then) )switch to\b"
+    r"|\bsticks? (?:to|with)\b|\b(?:was|is) (?:approved|confirmed"
     r"|chosen)\b"
     r"|(?<!没)(?<!没有)(?<!还没)(?<!未)(?<!取)决定(?!性|因素|不了)|就用|改用|换成|采用|敲定|定下来"
     r"|(?<!可)(?<!挑)选(?![项手举中修取区单型课题])"
@@ -106,30 +111,37 @@ PREFERENCE = Cue(
     r"\bI(?:'d| would)?(?: much| strongly| really)? prefer\b|\bI(?:'d| would) rather\b|\bmy preference\b"
     r"|\bI(?: really| always)? (?:like|love|hate|dislike) (?!it\b|that\b|this\b|the idea\b|to know\b)"
     r"|\bI (?:usually|normally|generally|always) \w+|\bplease (?:answer|reply|respond|write|speak) in\b"
-    r"|\bcall me\b|我(?:比较|更|很|还是|最)?喜欢|我(?:更|比较|还是)?(?:偏好|倾向|习惯|偏爱)|我(?:一般|通常|平时)"
+    r"|\bcall me\b|我(?:比较|更|很|还是|最)?喜欢|我(?:更|比较|还是)?(?:偏好|倾向|习惯|偏爱)|我(?:一般"
+    r"|通常|平时)"
     r"|我更愿意|我的偏好|我讨厌|用(?:中文|英文|英语)(?:回答|回复|写|交流)|叫我",
 )
 ERROR = Cue(
-    "error errors exception exceptions failed fails failure fatal panic crash crashed crashes timed timing timeout"
-    " timeouts refused denied broken traceback segfault leak leaks leaked deadlock conflict conflicts bug exit",
+    "error errors exception exceptions failed fails failure fatal panic crash crashed crashes timed"
+    " timing timeout"
+    " timeouts refused denied broken traceback segfault leak leaks leaked deadlock conflict conflicts"
+    " bug exit",
     r"\b(?:\w{0,60}errors?|\w{0,60}exceptions?|failed|fails|failure|fatal|panic|crash(?:ed|es)?|tim(?:ed"
     r"|ing) out"
     r"|timeouts?|refused|denied|broken|traceback|segfault|leak(?:ed|s)?|deadlock|conflicts?|bug"
     r"|exit code [1-9]\d*)\b|错误|报错|异常|失败|崩溃|超时|拒绝|泄漏|死锁|冲突|故障|缺陷",
 )
 RESULT = Cue(
-    "cause because caused due turn turns reason fix problem issue answer found fixed resolved solved confirmed"
-    " verified measured passed succeeded works conclusion concluded therefore result summary deployed merged released"
+    "cause because caused due turn turns reason fix problem issue answer found fixed resolved solved"
+    " confirmed"
+    " verified measured passed succeeded works conclusion concluded therefore result summary deployed"
+    " merged released"
     " added removed implemented raised",
     r"\b(?:root cause|because|caused by|due to|turns? out|the (?:cause|reason|fix|problem|issue"
     r"|answer) (?:is|was)"
     r"|found|fixed|resolved|solved|confirmed|verified|measured|passed|succeeded|works now|conclusion"
     r"|concluded"
     r"|therefore|as a result|in summary|result|deployed|merged|released|added|removed|implemented|raised)\b"
-    r"|根因|原因|因为|由于|所以|因此|结论|结果|发现|修复|解决|证实|验证|实测|通过|成功|上线|合并|完成|总结|原来",
+    r"|根因|原因|因为|由于|所以|因此|结论|结果|发现|修复|解决|证实|验证|实测|通过|成功|上线|合并|完成"
+    r"|总结|原来",
 )
 PROCESS = Cue(
-    "ok okay sure great perfect thank thanks hello hi hey certainly course sounds got alright good problem welcome"
+    "ok okay sure great perfect thank thanks hello hi hey certainly course sounds got alright good"
+    " problem welcome"
     " cool nice let let's i'll ill going looking checking hope feel help now will",
     r"^(?:ok(?:ay)?|sure|great|perfect|thanks?|thank you|hello|hi|hey|certainly|of course|sounds good"
     r"|got it|alright"
@@ -138,8 +150,10 @@ PROCESS = Cue(
     r"|I'?ll (?:now |start|take|look|check|begin)|I will now|I'?m going to|I am going to|looking at"
     r"|checking)\b"
     r"|\b(?:hope this helps|feel free|let me know|how can I help|happy to help)\b"
-    r"|^(?:好的?|您?你?好|谢谢|多谢|嗯|行|可以|收到|没问题|不客气|明白了?|早上好|辛苦了)[啊呀吧哦呢的了，。！!,. ]*.{0,4}$"
-    r"|^(?:现在|接下来|下面|首先|然后)?(?:让我|我来|我先|我现在|我将|我会)(?:们)?.{0,3}(?:看|查|检|试|分析|继续|开始|读)"
+    r"|^(?:好的?|您?你?好|谢谢|多谢|嗯|行|可以|收到|没问题|不客气|明白了?|早上好"
+    r"|辛苦了)[啊呀吧哦呢的了，。！!,. ]*.{0,4}$"
+    r"|^(?:现在|接下来|下面|首先|然后)?(?:让我|我来|我先|我现在|我将|我会)(?:们)?.{0,3}(?:看|查|检|试"
+    r"|分析|继续|开始|读)"
     r"|希望.{0,4}帮助|随时告诉我|有什么可以帮",
 )
 UNIT = re.compile(
@@ -156,7 +170,8 @@ _FILE_EXT = (
 IDENTIFIER = re.compile(
     r"`(?P<tick>[^`\n]{1,80})`|\"(?P<quote>[^\"\n]{1,60})\"|“(?P<curly>[^”\n]{1,60})”"
     r"|「(?P<corner>[^」\n]{1,60})」"
-    r"|《(?P<book>[^》\n]{1,60})》|(?<![\w'])'(?P<single>[^'\n]{1,40})'(?!\w)|(?P<fang>方案 ?[A-Z0-9一二三四五甲乙丙丁])"
+    r"|《(?P<book>[^》\n]{1,60})》|(?<![\w'])'(?P<single>[^'\n]{1,40})'(?!\w)"
+    r"|(?P<fang>方案 ?[A-Z0-9一二三四五甲乙丙丁])"
     r"|端口(?:号)?[ :：是为]{0,2}(?P<port>\d{1,5})\b"
     # One look-behind for all that starts at a word, so that the middle of a word costs one failed test.
     r"|(?<!\w)(?:(?P<url>https?://[^\s<>\"'`，。；、）】》」]{1,300})"
@@ -181,6 +196,10 @@ IDENTIFIER = re.compile(
     r"|(?:[Pp]orts?|PID|pid|[Ii]ssue|PR|[Bb]uild)[ :=#]{1,2}(?P<number>\d{1,9})\b)",
     re.ASCII,
 )
+# A plain sentence has none of these, and no identifier: most are spared the long pattern.
+_NAMED = re.compile(
+    r"[\d/\\_`\"“「《@:]|[a-z][A-Z]|\w\.\w|--[A-Za-z]|(?<![\w'])'|方案|(?:[Pp]lan|[Oo]ption) [A-Z]", re.ASCII
+)
 _QUOTED = re.compile(
     r"`[^`\n]{1,200}`|\"[^\"\n]{1,200}\"|“[^”\n]{1,200}”|「[^」\n]{1,200}」|(?<![\w'])'[^'\n]{2,200}'(?!\w)"
 )
@@ -189,15 +208,20 @@ _BULLET = re.compile(r"^\s*(?:[-*+•]\s+(?:\[[ xX]\]\s*)?|\d{1,3}[.)、]\s*(?=\
 _END = re.compile(r"[。！？；]+[”」』）)]?|[.!?;]+[\"'”)\]]?(?=\s|$)|…+(?=\s|$)")
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|Mr|Ms|Mrs|Dr|No|approx|[A-Z])|^\d+)\.$")
 _CODE = re.compile(
-    r"^\s*(?:(?:import|from|def|class|function|const|let|var|return|public|private|async|await|elif|else"
-    r"|try|except"
-    r"|catch|package|struct|func|fn|impl|SELECT|INSERT|UPDATE|CREATE)\b.*[\w){};:,(\[\"']$|#include|#!|//"
-    r"|/\*|\*/|@\w+\b"
-    r"|\$ |>>> |>|\.\.\. |\||\+\+\+ |--- |@@ |</?[a-zA-Z][^>]*>|Traceback|File \"|at \S+[(:]"
-    r"|\[?\d{4}-\d\d-\d\d[T ]"
-    r"|\[?\d\d:\d\d:\d\d|\[?(?:INFO|WARN(?:ING)?|ERROR|DEBUG|FATAL|TRACE|CRITICAL|NOTICE)\b[\]: ]"
-    r"|[\w.]+(?:Error|Exception): |[\"'][\w.-]+[\"']\s*:|[\w.\[\]]+\s*[+-]?=\s*\S)|^(?: {4,}"
-    r"|\t)(?![-*•\d])|[{;]\s*$|^\s*[}\])]+[;,]?\s*$"
+    # Keywords open sentences too ("let us", "return only", "from now on"): each needs its syntax.
+    r"^\s*(?:(?:import [\w.{*]+(?: as \w+)?|import .* from .*|from [\w.]+ import .*)\s*;?$"
+    r"|(?:async )?def \w+\(|class \w+\s*[:({]"
+    r"|(?:async |export )*function\b.*[({]|(?:export )?(?:const|let|var) [\w{\[, }\]]+\s*="
+    r"|return\b.*[;({\[]$|(?:public|private) \w+.*[({;]"
+    r"|(?:if|for|while|elif|with|except|switch|catch)\b.*[:{]$|(?:else|try|finally)\s*[:{]"
+    r"|package [\w.]+;?$|(?:func|fn|impl) .*[({]"
+    r"|(?:SELECT|INSERT|UPDATE|CREATE|DELETE) .*|#include|#!|//|/\*|\*/|@\w+\b[^ ]*$|\$ |>>> |>"
+    r"|\.\.\. |\||\+\+\+ |--- |@@ "
+    r"|</?[a-zA-Z][^>]*>|Traceback|File \"|at \S+\(|at \S+:\d|\S+:\d+:\d+:|\d+(?:[:|\t]|\s*→)\s"
+    r"|\[?\d{4}-\d\d-\d\d[T ]|\[?\d\d:\d\d:\d\d"
+    r"|\[?(?:INFO|WARN(?:ING)?|ERROR|DEBUG|FATAL|TRACE|CRITICAL|NOTICE)\b[\]: ]|[\w.]+(?:Error"
+    r"|Exception): |[\"'][\w.-]+[\"']\s*:"
+    r"|[\w.\[\]]+\s*[+-]?=\s*\S)|^(?: {4,}|\t)(?![-*•\d])|[{;]\s*$|^\s*[}\])]+[;,]?\s*$"
 )
 _SYMBOL = re.compile(r"[{}\[\]()=<>;|&$\\\"+*_/]")
 _FENCE = re.compile(r"^\s{0,3}(```|~~~)")
@@ -229,7 +253,8 @@ def language_of(text: str) -> str:
 
 
 def is_code(line: str) -> bool:
-    """Whether a line looks like code, a log, a quotation or a table rather than something its author says."""
+    """Whether a line looks like code, a log, a quotation or a table rather than something its author"
+    " says."""
     line = line[:MAX_CHARS]
     if _CODE.search(line):
         return True
@@ -316,6 +341,8 @@ def identifiers(text: str) -> list[str]:
     dotted, camel and snake names, flags, ticket ids, and lettered plans.
     """
     found: dict[str, None] = {}
+    if not _NAMED.search(text):
+        return []
     for match in IDENTIFIER.finditer(text):
         kind = match.lastgroup or ""
         name = match[kind].strip() if kind else ""
@@ -382,6 +409,8 @@ def pin_kind(sentence: str) -> PinKind | None:
     hints = _hints(said)
     kind = next((kind for kind, cue in _PIN_CUES if cue.found(said, hints)), None)
     if kind and (len(_WORD.findall(said)) > MAX_WORDS or len(_HAN.findall(said)) > MAX_HAN):
+        return None
+    if len(_WORD.findall(said)) + 2 * len(_HAN.findall(said)) < 3:
         return None
     asked = said.rstrip(" ‘’\"')）”」。").endswith(("?", "？", "吗"))
     return None if asked and "please" not in hints else kind

@@ -55,7 +55,8 @@ _FINDING = re.compile(
     r"|失败[:：]|异常[:：])"
     r"|\bexit(?:ed with)?(?: code| status)? [1-9]\d*\b|\b\d+ (?:passed|failed|errors?)\b"
     r"|: command not found$"
-    r"|^\s*(?:result|conclusion|summary|total|status|verdict)\s*[:=]|^\s*(?:结论|结果|总计|合计|状态)\s*[:：]",
+    r"|^\s*(?:result|conclusion|summary|total|status|verdict)\s*[:=]|^\s*(?:结论|结果|总计|合计"
+    r"|状态)\s*[:：]",
     re.I,
 )
 _NEXT = re.compile(
@@ -140,7 +141,9 @@ def digest(
     first, last = messages[0][0], messages[-1][0]
     told = _told(candidates, limit_tokens, count)
     p1 = _lines(told) or clip(_nothing(len(messages), first, last, language), limit_tokens, count)
-    limits = [max(floor, int(limit_tokens * share)) for share, floor in zip(TIER_SHARES, TIER_FLOORS, strict=True)]
+    limits = [
+        max(floor, int(limit_tokens * share)) for share, floor in zip(TIER_SHARES, TIER_FLOORS, strict=True)
+    ]
     title = _title(candidates, first, last, language)
     tiers = [
         _lines(_told(told, limits[0], count)),
@@ -205,37 +208,45 @@ def _candidates(messages: Sequence[tuple[int, BaseMessage]], count: Count) -> li
     seen: set[str] = set()
     asked = False
     for tag, message in messages:
-        for who, text, value in _said(message):
+        for who, text in _said(message):
             key = " ".join(text.lower().split())
-            if value <= 0 or key in seen:
+            if key in seen:
                 continue
             seen.add(key)
+            value = _worth(who, text, message)
+            if value <= 0:
+                continue
             if who == "U" and not asked:
                 value, asked = value + GOAL, True
             found.append(_Candidate(len(found), tag, who, text, count(text) + 1, value))
     return found
 
 
-def _said(message: BaseMessage) -> Iterator[tuple[str, str, float]]:
-    """Who says what in a message, and what it is worth before its length."""
+def _said(message: BaseMessage) -> Iterator[tuple[str, str]]:
+    """Who says what in a message: user, assistant or tool; system messages are contract and stay out."""
     if isinstance(message, SystemMessage):
         return
     text = text_of(message)
     if isinstance(message, ToolMessage):
         for line in _findings(text, message.status == "error"):
-            yield "T", _short(line), 1.5 + score(line)
+            yield "T", _short(line)
         return
-    user = isinstance(message, HumanMessage)
+    who = "U" if isinstance(message, HumanMessage) else "A"
+    for line in prose_lines(text):
+        for sentence in sentences(line):
+            yield who, _short(sentence)
+
+
+def _worth(who: str, text: str, message: BaseMessage) -> float:
+    """What a sentence is worth before its length; nothing or less means it is dropped."""
+    value = score(text)
+    if who == "U":
+        return _USER[pin_kind(text)] + max(value, -2.0)
+    if who == "T":
+        return value + 1.5
     # An answer without calls is what a round came to.
     answer = isinstance(message, AIMessage) and not message.tool_calls
-    for line in prose_lines(text):
-        for sentence in map(_short, sentences(line)):
-            value = score(sentence)
-            if user:
-                value = _USER[pin_kind(sentence)] + max(value, -2.0)
-            elif value > 0 and answer:
-                value += 1.0
-            yield "U" if user else "A", sentence, value
+    return value + 1.0 if value > 0 and answer else value
 
 
 # What a user lays down outweighs all else; a user's greeting is still a greeting.

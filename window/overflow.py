@@ -55,15 +55,17 @@ _MALFORMED = re.compile(r"malformed input request\W.{0,40}\bmax_?length: \d")
 # What people and models write about an overflow, and a provider does not: surely, and probably.
 _TALK = re.compile(
     r"\b(?:i(?!\.e)|i'm|i've|i'll|i'd|let's|let us|we (?:should|need|must|can|saw|have|got|hit)|we're|we've"
-    r"|the user|according to|(?:the|our) docs|complain\w*|debugging|investigat\w*|regression|mystery|strange|quoted"
-    r"|the (?:tests?|log|tool result|document|agent))\b|\bexcept [a-z_.]+|\braise [a-z_]+|\bdef |\bimport "
+    r"|the user|according to|(?:the|our) docs|complain\w*|debugging|investigat\w*|regression|mystery"
+    r"|strange"
+    r"|quoted|the (?:tests?|log|tool result|document|agent))\b|\bexcept [a-z_.]+|\braise [a-z_]+|\bdef |\bimport "
     r"|```"
     r"|我们|我(?!方)|用户|日志|排查|修复|这个报错|讨论|为什么|怎么"
 )
 _MAYBE_TALK = re.compile(
     r"\b(?:we|users|you'll (?:get|see)|you get|you see|means?|says|said|saying|for example|e\.g|such as"
-    r"|because|therefore|workaround|todo|changelog|debug|fix(?:ed|es)?|bugs?|issue|mentions?|tests?|why|it's"
-    r"|which is expected|recovered|this document|pricing|billed|warning|triggered)\b|\breturn |^#{1,4} |^[-*] "
+    r"|because|therefore|workaround|todo|changelog|debug|fix(?:ed|es)?|bugs?|issue|mentions?|tests?"
+    r"|why|it's|which is expected|recovered|this document|pricing|billed|warning|triggered)\b"
+    r"|\breturn |^#{1,4} |^[-*] "
     r"|例如|比如|文档|意思是|说明了?|这种|这类|这是|因为|所以|问题是"
 )
 _IF = re.compile(
@@ -71,7 +73,8 @@ _IF = re.compile(
     r"|如果|若|一旦|避免|防止|以免|当(?!前|天|日))[^.:;。；]{0,80}$"
 )
 _ERROR_START = re.compile(
-    r"\W{0,4}(?:error|exception|traceback|http|status|\d{3}\b|data:|event:|[\w.]{0,60}(?:error|exception)\b)"
+    r"\W{0,4}(?:error|exception|traceback|http|status"
+    r"|\d{3}\b|data:|event:|[\w.]{0,60}(?:error|exception)\b)"
 )
 _BUT_YOU = re.compile(r"(?:however|but),? your?\b|[但而]您|但你")
 _QUOTED = re.compile(r"[\"“「]([^\"”」\n]{0,400})[\"”」]|`([^`\n]{0,400})`")

@@ -1,7 +1,7 @@
 """The words of a window refusal: what is too long, by which relation, beyond which bound, in which numbers.
 
-Providers word the refusal in a hundred ways, English and Chinese, but say the same few things. `lex` turns
-a text into a short string of symbols, one letter a kind, in linear time; `overflow` judges the relation between
+Providers word the refusal in a hundred ways, English and Chinese, but say the same few things. `lex` turns a
+text into a short string of symbols, one letter a kind, in linear time; `overflow` judges the relation between
 them and `overflow_numbers` the roles of the numbers. No provider is known by name (M18, M21).
 """
 
@@ -36,7 +36,8 @@ _LEXICON: tuple[tuple[str, str, str], ...] = (
     (
         "F",
         "en",
-        r"chat~completions?|context~(?:deadline|cancel[a-z]*|manager|variables?|menu)|(?:error|api|http|provider|server|invalid)~response|invalid~(?:arguments?|parameters?)",
+        r"chat~completions?|context~(?:deadline|cancel[a-z]*|manager|variables?|menu)"
+        r"|(?:error|api|http|provider|server|invalid)~response|invalid~(?:arguments?|parameters?)",
     ),
     # Foreign subjects: things that can be too long without the window having anything to do with it.
     ("Z", "", r"\$\.[a-z_]{1,40}|(?<=\d) (?:messages|inputs)(?! tokens)"),
@@ -48,7 +49,8 @@ _LEXICON: tuple[tuple[str, str, str], ...] = (
         r"|inputs|stop~sequences|pages)"
         r"|too~many~(?:messages|tools|functions|images|files|documents|requests|turns|items|inputs|pages"
         r"|connections)"
-        r"|(?:access|auth|bearer|refresh|session|csrf|api|jwt|id|device)~tokens?|(?:image|video|audio|pdf|file)~inputs?|string|array|images?|files?|ur[li]"
+        r"|(?:access|auth|bearer|refresh|session|csrf|api|jwt|id|device)~tokens?"
+        r"|(?:image|video|audio|pdf|file)~inputs?|string|array|images?|files?|ur[li]"
         r"|headers?|descriptions?|schema|fields?|filename|title|attachments?|audio|video|pdf|pages?|payload|body"
         r"|bytes?|batch|entity|upload|metadata|command|arguments?|property|names?|password|username|comment"
         r"|memory|disk|cache|cookie|retention|characters|chars|pixels?|dimensions?|seconds|duration|nesting|depth",
@@ -56,7 +58,8 @@ _LEXICON: tuple[tuple[str, str, str], ...] = (
     (
         "Z",
         "",
-        r"(?:图片|图像|文件|附件|标题|名称|用户名|昵称|描述|备注|评论|密码|字段|短信)的?(?:输入|内容|长度)*|工具(?:返回|结果|输出|调用)的?(?:内容|结果)*|工具数|消息数|条数|轮数|轮次|链接|音频"
+        r"(?:图片|图像|文件|附件|标题|名称|用户名|昵称|描述|备注|评论|密码|字段|短信)的?(?:输入|内容|长度)*"
+        r"|工具(?:返回|结果|输出|调用)的?(?:内容|结果)*|工具数|消息数|条数|轮数|轮次|链接|音频"
         r"|视频|字数|字符|字节|请求体|请求数|访问量|业务量|并发|内存|显存",
     ),
     ("T", "en", r"max_total_tokens"),
@@ -107,7 +110,8 @@ _LEXICON: tuple[tuple[str, str, str], ...] = (
         "x",
         "en",
         r"(?:is|are|was|be|been|were) (?:longer|larger|greater|bigger|higher)~than|more~than"
-        r"|(?<=tokens )(?:longer|larger|greater) than|(?:over|above|beyond)(?=\s(?:the|its|model|max|limit|context|\d))",
+        r"|(?<=tokens )(?:longer|larger|greater) than"
+        r"|(?:over|above|beyond)(?=\s(?:the|its|model|max|limit|context|\d))",
     ),
     ("E", "en", r"context_(?:overflow|too_long|window_overflow)(?:_error)?|context~window~(?:is~)?full"),
     (

@@ -1,23 +1,23 @@
 """What an error says: its words, bodies, responses and causes as plain text, with the status it carries.
 
-Duck-typed, so that the exceptions of openai, anthropic, httpx, botocore and LangChain need no import here. Only what
-speaks is read (messages, codes, counts); a request that the body echoes is not.
+Duck-typed, so that the exceptions of openai, anthropic, httpx and botocore need no import here. Only
+what speaks is read (messages, codes, counts); a request that the body echoes is not.
 """
 
 import ast
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 _MAX_CHARS = 20_000
-_HEAD, _TAIL = 14_000, 6_000
+_HEAD, _TAIL = 14_000, 5_999
 _CHAIN = 6
 _DEPTH = 6
-# The keys of an error body that say what is wrong; all others (the echoed request among them) are left unread.
+# The keys of an error body that say what is wrong; all others, the echoed request among them, stay unread.
 _SPEAKING = re.compile(
-    r"(?:error_?)?(?:message|msg|code|type|description)|errors?|errmsg|details?|reason|raw|metadata|title|body|response"
-    r"|status(?:_msg|_code)?|base_resp|(?:finish|stop)_reason|choices|candidates|n_prompt_tokens|n_ctx"
+    r"(?:error_?)?(?:message|msg|code|type|description)|errors?|errmsg|details?|reason|raw|metadata|title|body"
+    r"|response|status(?:_msg|_code)?|base_resp|(?:finish|stop)_reason|choices|candidates|n_prompt_tokens|n_ctx"
 )
 
 
@@ -72,13 +72,18 @@ def _flatten(body: Any, depth: int = 0) -> Iterator[str]:
 
 
 def _unwrap(text: str, depth: int = 0) -> Iterator[str]:
-    """A text, with an error body inside it replaced by what the body says."""
+    """A text, bounded, with an error body inside it replaced by what the body says."""
+    text = _bounded(text)
     loaded = _loads(text) if depth < _DEPTH else None
     if isinstance(loaded, Mapping) and loaded:
         yield text[: text.find("{")]
         yield from _flatten(loaded, depth + 1)
     else:
         yield text
+
+
+def _join(pieces: Iterable[str]) -> str:
+    return _bounded(" \n".join(dict.fromkeys(pieces)))
 
 
 def _is_chat(body: Any) -> bool:
@@ -93,7 +98,7 @@ def _body_status(body: Any) -> int | None:
     if not isinstance(body, Mapping):
         return None
     meta = body.get("ResponseMetadata")
-    found = (body.get("status_code"), body.get("status"), body.get("code"))
+    found: tuple[object, ...] = (body.get("status_code"), body.get("status"), body.get("code"))
     if isinstance(meta, Mapping):
         found = (meta.get("HTTPStatusCode"), *found)
     status = next(filter(None, map(_status_of, found)), None)
@@ -112,13 +117,13 @@ def _from_exception(error: BaseException) -> Source:
     body = getattr(error, "body", None)
     for piece in (str(error), getattr(error, "message", None), body, response, answer):
         if isinstance(piece, str):
-            pieces.extend(_unwrap(_bounded(piece)))
+            pieces.extend(_unwrap(piece))
         elif isinstance(piece, Mapping):
             pieces.extend(_flatten(piece))
     owners = ((error, "status_code"), (error, "http_status"), (error, "status"), (error, "code"))
     stated = [getattr(owner, name, None) for owner, name in (*owners, (response, "status_code"))]
     status = next(filter(None, map(_status_of, stated)), None) or _body_status(body) or _body_status(response)
-    return Source(" \n".join(dict.fromkeys([*pieces, *names])), status, True)
+    return Source(_join([*names, *pieces]), status, True)
 
 
 def sources(error_or_text: object) -> Iterator[Source]:
@@ -131,10 +136,10 @@ def sources(error_or_text: object) -> Iterator[Source]:
         loaded = _loads(text)
         if not _is_chat(loaded):
             bodied = isinstance(loaded, Mapping) and bool(loaded)
-            yield Source(" \n".join(_unwrap(text)) if bodied else text, _body_status(loaded), bodied)
+            yield Source(_join(_unwrap(text)) if bodied else text, _body_status(loaded), bodied)
     elif isinstance(error_or_text, Mapping):
         if not _is_chat(error_or_text):
-            yield Source(" \n".join(_flatten(error_or_text)), _body_status(error_or_text), True)
+            yield Source(_join(_flatten(error_or_text)), _body_status(error_or_text), True)
     elif isinstance(error_or_text, BaseException):
         error: BaseException | None = error_or_text
         for _ in range(_CHAIN):

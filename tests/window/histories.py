@@ -7,74 +7,53 @@ from langchain_core.messages import (
     AIMessage,
     BaseMessage,
     HumanMessage,
+    InvalidToolCall,
     SystemMessage,
+    ToolCall,
     ToolMessage,
 )
 
 from headwater.window.marks import stamp
 
 # Ids that repeat across turns, that no provider accepts, and that look like the ones we make up.
-IDS = ["a", "b", "c", "call-3-0", "call-3-0-x", "functions.read:0", "x" * 70, "带", "", "toolu_01", "a b"]
-TEXTS = [
-    "",
-    " \n",
-    "ok",
-    "你好，世界",
-    "bad \udcb2 byte",
-    "line one\nline two\n" * 60,
-    "§3§ echoed",
-    "e\u0301 😀" * 9,
-]
+IDS = ["a", "b", "c", "call-3-0", "call-3-0-1", "functions.read:0", "x" * 70, "带", "", "toolu_01", "a b"]
+LONG = "line one\nline two\n" * 60
+TEXTS = ["", " \n", "ok", "你好，世界", "bad \udcb2 byte", LONG, "§3§ echoed", "e\u0301 😀" * 9]
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
 THINKING = {"type": "thinking", "thinking": "Let me think. " * 20, "signature": "sig"}
+EXTRAS: list[dict[str, Any]] = [{}, {}, {"reasoning_content": "because " * 30}, {"unknown": "key"}]
 
 texts = st.sampled_from(TEXTS)
 ids = st.sampled_from(IDS)
-blocks = st.one_of(
-    texts.map(lambda text: {"type": "text", "text": text}),
-    st.just(IMAGE),
-    texts,
-)
+names = st.sampled_from(["read", "search", "functions.read", "", "写"])
+blocks = st.one_of(texts.map(lambda text: {"type": "text", "text": text}), st.just(IMAGE), texts)
 contents = st.one_of(texts, st.lists(blocks, max_size=3))
-arguments = st.dictionaries(
-    st.sampled_from(["q", "path", "content"]), st.one_of(texts, st.integers()), max_size=2
-)
+keys = st.sampled_from(["q", "path", "content"])
+arguments = st.dictionaries(keys, st.one_of(texts, st.integers(), st.lists(texts, max_size=2)), max_size=2)
 
 
 @st.composite
 def assistants(draw: st.DrawFn) -> AIMessage:
     """Parallel calls, repeated ids, malformed calls, thinking, call blocks, or nothing at all."""
-    names = st.sampled_from(["read", "search", "functions.read", "", "写"])
     calls = [
-        {
-            "name": draw(names),
-            "args": draw(arguments),
-            "id": draw(st.one_of(ids, st.none())),
-            "type": "tool_call",
-        }
+        ToolCall(name=draw(names), args=draw(arguments), id=draw(st.none() | ids), type="tool_call")
         for _ in range(draw(st.integers(0, 3)))
     ]
     bad = [
-        {
-            "name": "write",
-            "args": draw(texts),
-            "id": draw(ids),
-            "error": "no JSON",
-            "type": "invalid_tool_call",
-        }
+        InvalidToolCall(name="write", args=draw(texts), id=draw(ids), error="no", type="invalid_tool_call")
         for _ in range(draw(st.sampled_from([0, 0, 0, 1])))
     ]
     content: str | list[Any] = draw(texts)
     if draw(st.booleans()):
         uses = [{"type": "tool_use", "id": c["id"], "name": c["name"], "input": c["args"]} for c in calls]
         content = [THINKING, {"type": "text", "text": content}, *uses]
-    extra = draw(st.sampled_from([{}, {}, {"reasoning_content": "because " * 30}, {"unknown": "key"}]))
+    extra = draw(st.sampled_from(EXTRAS))
     return AIMessage(content=content, tool_calls=calls, invalid_tool_calls=bad, additional_kwargs=extra)
 
 
 @st.composite
 def results(draw: st.DrawFn, answers: list[str]) -> ToolMessage:
-    """A tool result: to one of the ids given, or to a call that nobody made."""
+    """A tool result: mostly to one of the ids given, else to a call that nobody made."""
     call_id = draw(st.sampled_from(answers)) if answers and draw(st.integers(0, 4)) else draw(ids)
     status = draw(st.sampled_from(["success", "success", "error"]))
     return ToolMessage(content=draw(contents), tool_call_id=call_id, name="read", status=status)
@@ -94,7 +73,7 @@ def logs(draw: st.DrawFn, max_size: int = 14) -> list[BaseMessage]:
         elif kind == "tool":
             message = draw(results(asked))
         else:
-            content = draw(contents)
+            content: Any = draw(contents)
             message = HumanMessage(content=content) if kind == "human" else SystemMessage(content=content)
         log.append(stamp(message.model_copy(update={"id": f"m{tag}"}), tag))
     return log

@@ -1,10 +1,14 @@
 """What is an overflow and what only looks like one, in our own sentences and in the shared corpus."""
 
+import json
+import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from headwater.window.overflow import parse_overflow
+from headwater.window.overflow import Overflow, parse_overflow, silent_overflow
 
 SHARED = Path(__file__).parents[2].parent / "shared"
 CORPUS = SHARED / "cases" / "overflow_errors.jsonl"
@@ -53,7 +57,7 @@ OVERFLOWS: list[tuple[str, int | None, int | None]] = [
     ("max_input_tokens_exceeded: limit 8000, received 8450", 8000, 8450),
     ('{"error": {"code": "prompt_too_long", "message": "Shorten your prompt"}}', None, None),
     (
-        '{"error": {"message": "Bad input", "type": "invalid_request_error", "code": "context_length_exceeded"}}',
+        '{"error": {"message": "Bad input", "type": "invalid_request", "code": "context_length_exceeded"}}',
         None,
         None,
     ),
@@ -132,7 +136,7 @@ LOOK_ALIKES: list[str] = [
     # talk about overflows
     "I saw 'prompt is too long: 213000 tokens > 200000 maximum' in the log and restarted the job.",
     "If the prompt is too long the API answers 400, so trim it first.",
-    'The tool result says: "This model\'s maximum context length is 8192 tokens. However, you requested 9000 tokens."',
+    'The tool result says: "This model\'s maximum context length is 8192 tokens. However, you sent 9000."',
     "We should handle context_length_exceeded before it reaches the user.",
     "Why does it answer that my input exceeds the context window?",
     "except ContextWindowExceededError: compact(history)",
@@ -158,3 +162,250 @@ def test_m18_overflow_is_recognised_with_its_numbers(
 @pytest.mark.parametrize("text", LOOK_ALIKES)
 def test_m22_look_alike_is_not_an_overflow(text: str) -> None:
     assert parse_overflow(text) is None
+
+
+def test_m18_a_number_is_read_in_every_notation() -> None:
+    for number in ("1048576", "1,048,576", "1 048 576", "1.048.576", "１，０４８，５７６", "≈1048576"):
+        found = parse_overflow(f"prompt is too long: {number} tokens > 200k maximum", 400)
+        assert found == Overflow(200_000, 1_048_576, "input"), number
+    assert parse_overflow(
+        "maximum context length is 1M tokens, however you requested 1.2M tokens"
+    ) == Overflow(1_000_000, 1_200_000, "input")
+    assert parse_overflow("输入 20.5万 tokens，超过上限 12.8万") == Overflow(128_000, 205_000, "input")
+
+
+def test_m18_an_excess_or_an_error_code_is_not_taken_for_a_limit() -> None:
+    assert parse_overflow("prompt too long; exceeds the context window by 512 tokens") == Overflow(
+        None, None, "input"
+    )
+    assert parse_overflow("输入超出了 512 个 token") is not None
+    assert parse_overflow("context window exceeds limit (2013)") == Overflow(None, None, "input")
+    assert parse_overflow("status code 400: input is too long (error code 3051)") == Overflow(
+        None, None, "input"
+    )
+
+
+@pytest.mark.parametrize("status", [300, 401, 402, 403, 404, 409, 429])
+def test_m21_other_statuses_are_never_an_overflow(status: int) -> None:
+    assert parse_overflow("prompt is too long: 9000 tokens > 8192 maximum", status) is None
+
+
+@pytest.mark.parametrize("status", [None, 200, 400, 413, 422, 500, 502, 503])
+def test_m21_a_clear_text_is_an_overflow_through_any_relay(status: int | None) -> None:
+    assert parse_overflow("prompt is too long: 9000 tokens > 8192 maximum", status) is not None
+
+
+def test_m21_a_vague_text_needs_the_status_to_agree() -> None:
+    vague = "Too many tokens."
+    assert parse_overflow(vague, 400) is not None
+    assert parse_overflow(vague) is None
+    assert parse_overflow(vague, 500) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["Bad Request", "Invalid parameter", "", "{}", "[]", "null", "参数错误", "{'error': {}}"]
+)
+def test_m21_a_bare_400_edits_nothing(text: str) -> None:
+    assert parse_overflow(text, 400) is None
+    assert parse_overflow({"error": {"message": text, "code": 400}}) is None
+
+
+def test_m21_a_400_without_a_body_is_an_overflow_only_when_it_says_so() -> None:
+    assert parse_overflow("400 status code (no body)", 400) == Overflow(None, None, "input")
+    assert parse_overflow("401 status code (no body)", 401) is None
+
+
+CAP_FILLS = (
+    "This endpoint's maximum context length is 131072 tokens. However, you requested about 138956 tokens "
+    "(7884 of text input, 131072 in the output)."
+)
+
+
+def test_case_57_the_output_cap_is_the_cause() -> None:
+    assert parse_overflow(CAP_FILLS, 400) == Overflow(131_072, 138_956, "output")
+    lowered = CAP_FILLS.replace("131072 in the output", "4096 in the output").replace("7884", "127500")
+    found = parse_overflow(lowered.replace("138956", "131596"), 400)
+    assert found == Overflow(131_072, 131_596, "combined")
+
+
+@pytest.mark.parametrize(("cap", "given"), [(4096, 29_000), (16_000, 17_000)])
+def test_m17_a_cap_that_fits_leaves_the_history_to_blame(cap: int, given: int) -> None:
+    text = (
+        f"'max_tokens' is too large: {cap}. This model's maximum context length is 32768 tokens and your "
+        f"request has {given} input tokens ({cap} > 32768 - {given})."
+    )
+    assert parse_overflow(text, 400) == Overflow(32_768, given, "combined")
+    assert (
+        parse_overflow(text.replace(str(cap), "40000"), 400) is None
+    )  # no history, however short, would fit
+
+
+class ProviderError(Exception):
+    """An SDK's error as openai and anthropic shape it: words, a decoded body, a status."""
+
+    def __init__(self, message: str, body: object = None, status_code: int | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.body = body
+        self.status_code = status_code
+
+
+class ContextOverflowError(Exception):
+    pass
+
+
+class RateLimitError(ProviderError):
+    pass
+
+
+def test_g33_an_exception_is_read_by_words_body_and_cause() -> None:
+    body = {"type": "error", "error": {"message": "prompt is too long: 9000 tokens > 8192 maximum"}}
+    assert parse_overflow(ProviderError("Error code: 400", body, 400)) == Overflow(8192, 9000, "input")
+    wrapped = RuntimeError("model call failed")
+    wrapped.__cause__ = ProviderError("Bad request", body, 400)
+    assert parse_overflow(wrapped) == Overflow(8192, 9000, "input")
+    assert parse_overflow(ContextOverflowError("refused")) == Overflow(None, None, "input")
+    assert parse_overflow(ProviderError("unauthorised", body, 401)) is None
+    assert parse_overflow(RateLimitError("slow down", body)) is None
+    assert parse_overflow(ValueError("unrelated")) is None
+
+
+def test_g33_real_sdk_exceptions_are_read() -> None:
+    httpx = pytest.importorskip("httpx")
+    openai = pytest.importorskip("openai")
+    anthropic = pytest.importorskip("anthropic")
+    request = httpx.Request("POST", "http://127.0.0.1/v1")
+    for sdk in (openai, anthropic):
+        body = {"error": {"message": "prompt is too long: 9000 tokens > 8192 maximum", "type": "invalid"}}
+        response = httpx.Response(400, json=body, request=request)
+        error = sdk.BadRequestError(f"Error code: 400 - {body}", response=response, body=body)
+        assert parse_overflow(error) == Overflow(8192, 9000, "input")
+        streamed = httpx.Response(400, stream=httpx.ByteStream(b"{}"), request=request)
+        unread = sdk.BadRequestError("input is too long", response=streamed, body=None)
+        assert parse_overflow(unread) == Overflow(None, None, "input")
+        limited = sdk.RateLimitError(
+            "prompt is too long", response=httpx.Response(429, request=request), body=body
+        )
+        assert parse_overflow(limited) is None
+
+
+def test_g33_bodies_of_relays_and_local_servers() -> None:
+    raw = json.dumps({"error": {"message": "prompt is too long: 9000 tokens > 8192 maximum"}})
+    relayed = {"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw": raw}}}
+    assert parse_overflow(relayed) == Overflow(8192, 9000, "input")
+    assert parse_overflow(json.dumps(relayed)) == Overflow(8192, 9000, "input")
+    local = {
+        "error": {
+            "code": 400,
+            "message": "the request exceeds the available context size, try increasing it",
+            "type": "exceed_context_size_error",
+            "n_prompt_tokens": 5000,
+            "n_ctx": 4096,
+        }
+    }
+    assert parse_overflow(local) == Overflow(4096, 5000, "input")
+    aws = ProviderError("An error occurred (ValidationException) when calling the Converse operation")
+    aws.response = {  # type: ignore[attr-defined]
+        "Error": {"Code": "ValidationException", "Message": "Input is too long for requested model."},
+        "ResponseMetadata": {"HTTPStatusCode": 400},
+    }
+    assert parse_overflow(aws) == Overflow(None, None, "input")
+
+
+def test_m22_a_chat_message_that_quotes_a_refusal_is_not_one() -> None:
+    quoted = "prompt is too long: 213000 tokens > 200000 maximum"
+    for role in ("assistant", "tool", "user"):
+        assert parse_overflow({"role": role, "content": quoted}) is None
+    log = "\n".join(f"12:00:0{n} step {n} done, next step is planned" for n in range(9)) * 6
+    assert parse_overflow(f"{log}\n{quoted}\n{log}") is None
+
+
+def test_m17_silent_overflow() -> None:
+    assert silent_overflow({"input_tokens": 210_000, "output_tokens": 5}, 200_000, "stop") == Overflow(
+        200_000, 210_000, "silent"
+    )
+    assert silent_overflow({"prompt_tokens": 198_500, "completion_tokens": 0}, 200_000, "length") == Overflow(
+        200_000, 198_500, "silent"
+    )
+    assert silent_overflow({"prompt_tokens": 198_000, "completion_tokens": 0}, 200_000, "length") is not None
+    assert silent_overflow({"prompt_tokens": 197_999, "completion_tokens": 0}, 200_000, "length") is None
+    assert silent_overflow({"prompt_tokens": 199_000, "completion_tokens": 3}, 200_000, "length") is None
+    assert silent_overflow({"prompt_tokens": 200_000, "completion_tokens": 9}, 200_000, "stop") is None
+    assert silent_overflow({}, 200_000, "length") is None
+    cached = {"input_tokens": 10, "cache_read_input_tokens": 205_000, "output_tokens": 1}
+    assert silent_overflow(cached, 200_000, "end_turn") == Overflow(200_000, 205_010, "silent")
+    assert (
+        silent_overflow({"promptTokenCount": 900_000}, 1_000_000, "model_context_window_exceeded") is not None
+    )
+    assert silent_overflow({"prompt_tokens": 4096}, 131_072, "stop", sent=20_000) == Overflow(
+        None, 20_000, "silent"
+    )
+    assert silent_overflow({"prompt_tokens": 15_000}, 131_072, "stop", sent=20_000) is None
+
+
+HOSTILE = [
+    "a" * 1_000_000,
+    "input " * 170_000,
+    "prompt output " * 75_000,
+    "1,111 " * 170_000,
+    "111 " * 250_000,
+    "9" * 1_000_000,
+    "exceed your " * 90_000,
+    "exceeds " * 125_000,
+    '"' * 1_000_000,
+    "{" * 500_000 + "}" * 500_000,
+    '{"error":' * 9_000 + "1" + "}" * 9_000,
+    "[1, " * 250_000,
+    "1 > " * 250_000,
+    "max_tokens " * 90_000,
+    "when the " * 110_000 + "prompt is too long",
+    "messages[0].a" * 75_000,
+    "超过" * 500_000,
+    "`" + "x " * 400_000,
+    "context_" * 120_000,
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=[text[:12] for text in HOSTILE])
+def test_m22_a_megabyte_of_hostile_text_is_read_in_under_a_second(text: str) -> None:
+    start = time.perf_counter()
+    parse_overflow(text)
+    parse_overflow(text, 400)
+    parse_overflow(ProviderError(text, {"message": text}))
+    assert time.perf_counter() - start < 3.0  # three calls
+
+
+@given(st.text(max_size=300), st.sampled_from([None, 200, 400, 413, 429, 500]))
+def test_m22_any_text_is_answered(text: str, status: int | None) -> None:
+    found = parse_overflow(text, status)
+    assert found is None or found.kind in {"input", "combined", "output"}
+
+
+@given(
+    limit=st.integers(1024, 10_000_000),
+    over=st.integers(1, 1_000_000),
+    form=st.sampled_from(["{}", "{:,}", "≈{}", "({})", "about {}"]),
+)
+def test_m18_stated_numbers_come_back(limit: int, over: int, form: str) -> None:
+    asked = limit + over
+    texts = (
+        f"prompt is too long: {form.format(asked)} tokens > {form.format(limit)} maximum",
+        f"maximum context length is {form.format(limit)}, but you requested {form.format(asked)} tokens",
+        f"prompt token count of {form.format(asked)} exceeds the limit of {form.format(limit)}",
+        f"输入 tokens 数为 {form.format(asked)}，超过最大上下文长度 {form.format(limit)}",
+    )
+    for text in texts if form != "({})" and not form.startswith(("≈", "about")) else texts[1:3]:
+        assert parse_overflow(text, 400) == Overflow(limit, asked, "input"), text
+
+
+@pytest.mark.skipif(not CORPUS.exists(), reason="needs ../shared")
+def test_m18_m21_m22_the_shared_corpus_is_read_without_an_error() -> None:
+    wrong: list[str] = []
+    for line in CORPUS.read_text(encoding="utf-8").splitlines():
+        case = json.loads(line)
+        for status in (case.get("status"), None):
+            found = parse_overflow(case["text"], status)
+            numbers = (found.limit, found.requested) if found else None
+            if numbers != ((case["limit"], case["requested"]) if case["is_overflow"] else None):
+                wrong.append(f"{case['text'][:80]} ({status}): {found}")
+    assert wrong == []
