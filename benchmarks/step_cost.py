@@ -28,7 +28,15 @@ def main() -> None:
     """Print milliseconds a step by session length, and the ratio."""
     rows = [(length, *measure(length)) for length in LENGTHS]
     table = Table(title="governance per step, nothing moves (ms)", box=None)
-    for name in ("messages", "intake", "watermark", "render", "plan+render p50", "plan+render p95", "total p50"):
+    for name in (
+        "messages",
+        "intake",
+        "watermark",
+        "render",
+        "plan+render p50",
+        "plan+render p95",
+        "total p50",
+    ):
         table.add_column(name, justify="right")
     for length, *figures in rows:
         table.add_row(f"{length:,}", *(f"{figure:.3f}" for figure in figures))

@@ -24,16 +24,18 @@ from headwater.nodes.offload import offload
 from headwater.nodes.reclaim import reclaim
 from headwater.nodes.remember import remember
 from headwater.nodes.state import State
-from headwater.nodes.subagent import DELEGATE, Delegation, SubAgent, delegate_tool, subagent
+from headwater.nodes.subagent import Delegation, SubAgent, delegate_tool, subagent
 from headwater.nodes.summarize import summarize
+from headwater.nodes.tools import DELEGATE
 from headwater.nodes.tools import tools as tools_node
 from headwater.nodes.watermark import route, watermark
 from headwater.window.policy import WindowPolicy
 from headwater.window.prices import Prices
 
 _GUIDE = (
-    "Messages carry numbers like §12§. Text that left the window is marked ⟦stored …⟧ and can be read back as the "
-    "mark says; never copy a mark into an argument or an answer. Blocks in <headwater-memory> are background."
+    "Messages carry numbers like §12§. Text that left the window is marked ⟦stored …⟧ and can be read back "
+    "as the mark says; never copy a mark into an argument or an answer. Blocks in <headwater-memory> are "
+    "background."
 )
 _SHARE_OF_ROOM = 0.5
 
@@ -79,7 +81,9 @@ def build_agent(
         WindowTooSmall: On the first step, when system prompt and tools leave no room.
     """
     house = memory if isinstance(memory, Memory) else Memory(memory or ".headwater", store=store)
-    engine = _engine(model, tools, system_prompt, subagents, summarizer, policy, house, prices, context_tools, clock)
+    engine = _engine(
+        model, tools, system_prompt, subagents, summarizer, policy, house, prices, context_tools, clock
+    )
     children = {spec.name: (spec, _child(spec, engine, 1, spec.budget.depth)) for spec in subagents}
     return _compile(engine, children, checkpointer=checkpointer, store=store, name=name)
 
@@ -97,7 +101,9 @@ def resolve_model(model: str | BaseChatModel) -> BaseChatModel:
     try:
         found = init_chat_model(model)
     except (ValueError, ImportError) as error:
-        raise UnknownModel(f"{model!r} names no model: {error}. Write 'provider:name', e.g. 'openai:gpt-5.4'") from error
+        raise UnknownModel(
+            f"{model!r} names no model: {error}. Write 'provider:name', e.g. 'openai:gpt-5.4'"
+        ) from error
     if not isinstance(found, BaseChatModel):
         raise UnknownModel(f"{model!r} gives no chat model, but {type(found).__name__!r}")
     return found
@@ -196,7 +202,9 @@ def _after_agent(engine: Engine) -> Callable[[State], list[Any] | str]:
         room = engine.lines.offload - int(frame.size * frame.scale)
         share = int(_SHARE_OF_ROOM * max(0, room) / max(1, len(delegated)))
         targets: list[Any] = [
-            Send("subagent", Delegation(call=dict(call), session=f"{frame.session}/{call['id']}", share=share))
+            Send(
+                "subagent", Delegation(call=dict(call), session=f"{frame.session}/{call['id']}", share=share)
+            )
             for call in delegated
         ]
         if len(delegated) < len(newest.tool_calls):

@@ -23,6 +23,7 @@ from headwater.lab.script import recorded
 from headwater.lab.sessions import Session
 from headwater.lab.wire_openai import OPENAI
 from headwater.memory import Memory
+from headwater.nodes import State
 from headwater.window import Frame, Prices, WindowPolicy
 from headwater.window.marks import unstamped
 from headwater.window.render import Renderer
@@ -103,7 +104,7 @@ class Player:
         """Whether every assistant message has been played."""
         return self.served >= len(self.rows)
 
-    def inputs(self) -> list[BaseMessage]:
+    def inputs(self) -> list[Any]:
         """What stands before the next assistant message and has not been given yet."""
         end = self.rows[self.served] if not self.done else len(self.session.messages)
         rows = [i for i in range(end) if i not in self._given and i not in set(self.rows)]
@@ -209,7 +210,7 @@ def replay(
         while not player.done:
             before = player.served
             for event in agent.stream(
-                {"messages": player.inputs()}, config, stream_mode="custom", durability="exit"
+                State(messages=player.inputs()), config, stream_mode="custom", durability="exit"
             ):
                 events[event["type"]] = events.get(event["type"], 0) + 1
                 if event["type"] == "headwater.request":
@@ -247,7 +248,7 @@ def replay(
 
 
 def unmanaged(session: Session, player: Player, prices: Prices) -> tuple[float, int]:
-    """Cost of the same session with the whole log sent on every step, in the same tokens; and the log's tokens."""
+    """Cost of the session with the whole log sent on every step, in the same tokens; and the log's tokens."""
     renderer = Renderer(Frame(), has_head=False)
     cost = total = cached = 0.0
     last: float | None = None

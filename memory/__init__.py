@@ -3,7 +3,7 @@
 from headwater.memory.archive import Archive, ArchiveError, UnknownSession, UnknownTag
 from headwater.memory.artifacts import ArtifactCorrupt, ArtifactError, ArtifactMissing, Artifacts, PathRefused
 from headwater.memory.database import StorageError, StoreTooNew
-from headwater.memory.fact import Category, Fact, FactRefused, RecallBlockRefused, SecretRefused
+from headwater.memory.fact import Category, Fact, FactRefused, RecallBlockRefused, SecretRefused, Trust
 from headwater.memory.files import Page, page
 from headwater.memory.memory import Memory
 
@@ -24,6 +24,7 @@ __all__ = [
     "SecretRefused",
     "StorageError",
     "StoreTooNew",
+    "Trust",
     "UnknownSession",
     "UnknownTag",
     "page",

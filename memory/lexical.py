@@ -9,6 +9,11 @@ from collections.abc import Iterator, Sequence
 TOKENIZER = "unicode61 remove_diacritics 0 tokenchars '_./:@#-'"
 """The FTS5 tokenizer that leaves the tokens made here as they are."""
 
+_COMMON = re.compile(
+    r"a|an|and|are|as|at|be|by|did|do|does|for|from|had|has|have|how|i|in|is|it|its|of|on|or|that|the|their|they|"
+    r"this|to|was|we|were|what|when|where|which|who|why|will|with|you|your"
+)
+
 SNIPPET_CHARS = 220
 _LONGEST = 64
 _CJK = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
@@ -40,9 +45,11 @@ def tokens(text: str) -> list[str]:
 def match_query(query: str, most: int = 64) -> str:
     """An FTS5 query that any token of `query` satisfies; "" when there is nothing to match.
 
-    A lone ideograph matches as a prefix, since texts are indexed by pairs.
+    A lone ideograph matches as a prefix, since texts are indexed by pairs. Words as common as "the" count
+    only where there are no others: in a small collection they are rare enough to lead.
     """
-    terms = dict.fromkeys(tokens(query))
+    given = dict.fromkeys(tokens(query))
+    terms = [term for term in given if not _COMMON.fullmatch(term)] or [*given]
     run_ends = {term for term in terms if len(term) == 1 and ord(term) >= 0x0E00}
     # The last ideograph of a longer run is already in the pair before it.
     alone = {t for t in run_ends if not any(len(o) == 2 and o.endswith(t) for o in terms)}

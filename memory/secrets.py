@@ -54,7 +54,7 @@ def find_secret(text: str) -> Secret | None:
     """The first secret in a text, or None.
 
     >>> find_secret("数据库密码：hunter2_Prod")
-    Secret(kind='password', start=3, end=17)
+    Secret(kind='password', start=3, end=18)
     >>> find_secret("密码不能少于 12 位，token 的有效期是 3600 秒") is None
     True
     """

@@ -10,7 +10,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
-from headwater.nodes.engine import Engine, live, saved
+from headwater.nodes.engine import Engine, live, saved, used_tokens
 from headwater.nodes.events import emit
 from headwater.nodes.offload import apply_edits
 from headwater.nodes.reclaim import bare
@@ -77,7 +77,13 @@ def _exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
         overflow = parse_overflow(answer)
         if overflow is None:
             raise answer
-        emit("overflow", session=frame.session, limit=overflow.limit, requested=overflow.requested, attempt=attempt)
+        emit(
+            "overflow",
+            session=frame.session,
+            limit=overflow.limit,
+            requested=overflow.requested,
+            attempt=attempt,
+        )
         if attempt == MAX_RETRIES:
             raise _unresolved(engine, tokens, overflow) from answer
         frame, more = _shrink(engine, frame, messages, tokens, overflow)
@@ -89,10 +95,16 @@ def _exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
     kind = step.get("pass", Pass.DEFER)
     if kind == Pass.DEFER and (edits or step.get("tried")):
         kind = Pass.EXECUTE
-    emit("request", session=frame.session, tokens=tokens, usage=dict(answer.usage_metadata or {}), kind=str(kind))
+    emit(
+        "request",
+        session=frame.session,
+        tokens=tokens,
+        usage=dict(answer.usage_metadata or {}),
+        kind=str(kind),
+    )
     purse = dict(state.get("purse") or {})
     purse["steps"] = purse.get("steps", 0) + 1
-    purse["tokens"] = purse.get("tokens", 0) + (answer.usage_metadata or {}).get("total_tokens", tokens)
+    purse["tokens"] = purse.get("tokens", 0) + used_tokens(answer, tokens)
     return saved(frame, messages=[_cut(engine, answer, purse)], edits=edits, step={}, purse=purse)
 
 
@@ -101,7 +113,9 @@ def _cut(engine: Engine, answer: AIMessage, purse: dict[str, int]) -> AIMessage:
     budget = engine.budget
     if budget is None or not answer.tool_calls:
         return answer
-    spent = "steps" if purse["steps"] >= budget.steps else "tokens" if purse["tokens"] >= budget.tokens else ""
+    spent = (
+        "steps" if purse["steps"] >= budget.steps else "tokens" if purse["tokens"] >= budget.tokens else ""
+    )
     if not spent:
         return answer
     return AIMessage(
@@ -139,7 +153,7 @@ def _learned(engine: Engine, frame: Frame, answer: AIMessage, tokens: int, last:
 def _unresolved(engine: Engine, tokens: int, overflow: Overflow) -> OverflowUnresolved:
     return OverflowUnresolved(
         f"the provider refuses {tokens:,} tokens as too long for its window"
-        f"{f' of {overflow.limit:,}' if overflow.limit else ''}; nothing is left to take out and nothing is lost. "
-        f"Set WindowPolicy(window=...) to the model's real window (assumed: {engine.window.tokens:,} by "
+        f"{f' of {overflow.limit:,}' if overflow.limit else ''}; nothing is left to take out and nothing is "
+        f"lost. Set WindowPolicy(window=...) to the model's real window (assumed: {engine.window.tokens:,} by "
         f"{engine.window.source}), then continue the session"
     )

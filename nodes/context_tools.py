@@ -21,17 +21,17 @@ def context_tools(engine: Engine) -> list[BaseTool]:
     """`file_read`, `ctx_expand`, `ctx_search`, `ctx_note`, `ctx_memory` for one agent."""
     memory = engine.memory
 
-    def file_read(
-        path: str, offset: int = 0, limit: int = 200, char_offset: int | None = None
-    ) -> str:
+    def file_read(path: str, offset: int = 0, limit: int = 200, char_offset: int | None = None) -> str:
         """Read back a stored text by the path a ⟦stored …⟧ mark names.
 
         offset: first line (from 0); limit: lines; char_offset: first character, for very long lines.
         """
-        return _read(memory, path, offset, limit, char_offset, _page_chars(engine))
+        return _read(memory, path, offset, limit, char_offset, _page_tokens(engine))
 
     def ctx_expand(
-        tags: str, session: str | None = None, state: Annotated[dict[str, Any] | None, InjectedState] = None,
+        tags: str,
+        session: str | None = None,
+        state: Annotated[dict[str, Any] | None, InjectedState] = None,
         config: Annotated[RunnableConfig | None, InjectedToolArg] = None,
     ) -> str:
         """Show earlier messages in full by their § numbers, e.g. tags="12" or "3-5,8".
@@ -42,14 +42,17 @@ def context_tools(engine: Engine) -> list[BaseTool]:
         return _expand(memory, own, session or own, tags, _page_tokens(engine))
 
     def ctx_search(
-        query: str, state: Annotated[dict[str, Any] | None, InjectedState] = None,
+        query: str,
+        state: Annotated[dict[str, Any] | None, InjectedState] = None,
         config: Annotated[RunnableConfig | None, InjectedToolArg] = None,
     ) -> str:
         """Search long-term facts and this session's whole history; open what it finds with ctx_expand."""
         return _search(memory, engine.frame(state or {}, config).session, query)
 
-    def ctx_note(text: str, kind: Literal["goal", "constraint", "exclusion", "decision", "preference", "note"] = "note") -> str:
-        """Write down what must stay in sight for the whole task: a constraint, a decision, an excluded option."""
+    def ctx_note(
+        text: str, kind: Literal["goal", "constraint", "exclusion", "decision", "preference", "note"] = "note"
+    ) -> str:
+        """Write down what must stay in sight for the whole task, e.g. a constraint or an excluded option."""
         if not text.strip():
             raise ToolException("the note is empty; write what must stay in sight")
         return f"Noted ({kind}); it stays in sight."
@@ -77,14 +80,14 @@ def _page_tokens(engine: Engine) -> int:
     return min(EXPAND_TOKENS, int(_SHARE * engine.lines.window))
 
 
-def _page_chars(engine: Engine) -> int:
-    return _page_tokens(engine) * 3
-
-
-def _read(memory: Memory, path: str, offset: int, limit: int, char_offset: int | None, max_chars: int) -> str:
+def _read(memory: Memory, path: str, offset: int, limit: int, char_offset: int | None, tokens: int) -> str:
     try:
         text = memory.artifacts.read_text(path)
-        part = page(text, offset=offset, limit=limit, char_offset=char_offset, max_chars=max_chars)
+        chars = tokens * 4
+        part = page(text, offset=offset, limit=limit, char_offset=char_offset, max_chars=chars)
+        if (weight := count_text(part.text)) > tokens:
+            chars = max(1, len(part.text) * tokens // weight)
+            part = page(text, offset=offset, limit=limit, char_offset=char_offset, max_chars=chars)
     except (StorageError, ValueError) as error:
         raise ToolException(str(error)) from error
     if part.next_line is None and part.next_char is None:
@@ -103,14 +106,16 @@ def _expand(memory: Memory, own: str, session: str, tags: str, limit: int) -> st
             raise ToolException(f"session {session!r} has no messages")
         unknown = [t for t in wanted if t < 1 or t > last]
         if unknown:
-            raise ToolException(f"unknown: {', '.join(map(mark, unknown[:8]))}; this session has §1§ to §{last}§")
+            raise ToolException(
+                f"unknown: {', '.join(map(mark, unknown[:8]))}; this session has §1§ to §{last}§"
+            )
         return _pages(memory, session, wanted, limit)
     except (TagError, UnknownTag) as error:
         raise ToolException(str(error)) from error
 
 
 def _pages(memory: Memory, session: str, tags: Sequence[int], limit: int) -> str:
-    """Whole messages up to the limit; a first message over it is shown in full from where file_read can page."""
+    """Whole messages up to the limit; of one that is over it the head, and where file_read goes on."""
     out: list[str] = []
     used = 0
     for tag in tags:
@@ -121,8 +126,9 @@ def _pages(memory: Memory, session: str, tags: Sequence[int], limit: int) -> str
             return safe("\n\n".join([*out, f"⟪go on with ctx_expand(tags={tag!r})⟫".replace("'", '"')]))
         if weight > limit:
             name = memory.artifacts.put(text)
-            head = page(text, char_offset=0, max_chars=limit * 3).text
-            out.append(f"{mark(tag)} {message.type}: {head}\n⟪go on with file_read(path=\"{name}\", char_offset={len(head)})⟫")
+            head = page(text, char_offset=0, max_chars=max(1, len(text) * limit // weight)).text
+            more = f'⟪go on with file_read(path="{name}", char_offset={len(head)})⟫'
+            out.append(f"{mark(tag)} {message.type}: {head}\n{more}")
         else:
             out.append(f"{mark(tag)} {message.type}: {text}")
         used += weight
@@ -149,8 +155,11 @@ def _remembered(memory: Memory, action: str, content: str, category: str) -> str
         if action == "write":
             fact = memory.facts.write(content, Category(category), trust="agent")
             return f"Remembered ({fact.category}): {fact.content}"
-        facts = [f for f, _ in memory.facts.search(content, k=10)] if action == "search" else memory.facts.list(limit=50)
+        facts = (
+            [f for f, _ in memory.facts.search(content, k=10)]
+            if action == "search"
+            else memory.facts.list(limit=50)
+        )
     except (FactRefused, StorageError, ValueError) as error:
         raise ToolException(str(error)) from error
     return "\n".join(f"[{f.category}] {f.content}" for f in facts) or "No facts yet."
-

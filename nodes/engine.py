@@ -9,13 +9,13 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Lock
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
 
 from headwater.memory import Memory
@@ -74,8 +74,12 @@ class Engine:
 
     @cached_property
     def lines(self) -> Lines:
-        """The lines of this agent's window."""
-        return self.policy.lines(self.window.tokens, _output_cap(self.model))
+        """The lines of this agent's window; what the request may put out is reserved in full."""
+        window, cap = self.window.tokens, _output_cap(self.model)
+        policy = self.policy
+        if cap is not None and policy.output_reserve is None:
+            policy = replace(policy, output_reserve=min(cap, window - 1))
+        return policy.lines(window, max_output_of(self.model))
 
     @cached_property
     def fixed_tokens(self) -> int:
@@ -172,14 +176,19 @@ def live(state: State) -> list[BaseMessage]:
     return list(state.get("messages") or [])
 
 
+def used_tokens(answer: AIMessage, otherwise: int = 0) -> int:
+    """Input and output tokens that a provider reported for an answer; `otherwise` where it reported none."""
+    return answer.usage_metadata["total_tokens"] if answer.usage_metadata else otherwise
+
+
 def _digest(*parts: object) -> str:
     return hashlib.sha256("\x00".join(map(str, parts)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _output_cap(model: BaseChatModel) -> int | None:
-    """The request's output cap where one is set, else the model's maximum where it is known."""
+    """The output cap that the model sends with every request; None where it sends none."""
     for name in ("max_tokens", "max_output_tokens", "max_completion_tokens"):
         value = getattr(model, name, None)
         if isinstance(value, int) and value > 0:
             return value
-    return max_output_of(model)
+    return None

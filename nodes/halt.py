@@ -1,25 +1,23 @@
 """Halt: the request does not fit and nothing is left to take out; say so, and send nothing (M7)."""
 
-from collections.abc import Callable
-
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig
 
 from headwater.nodes.engine import Engine, live, saved
 from headwater.nodes.events import emit
-from headwater.nodes.state import State, Update
+from headwater.nodes.state import Node, State, Update
 from headwater.window.blocks import window_report
 
 _TEXT = {
     "en": "Stopped: the request would take {estimate:,} tokens and the window of {window:,} ({source}) holds "
-    "{line:,}. Largest parts: {parts}. No request was sent and nothing is lost. Continue after setting a larger "
-    "WindowPolicy(window=...), or in a new session.",
-    "zh": "已停止：请求需要 {estimate:,} 个 token，而窗口 {window:,}（{source}）最多容纳 {line:,}。占用最多的部分：{parts}。"
-    "没有发送任何请求，也没有丢失任何内容。请把 WindowPolicy(window=...) 设大后继续，或另开会话。",
+    "{line:,}. Largest parts: {parts}. No request was sent and nothing is lost. Continue after setting a "
+    "larger WindowPolicy(window=...), or in a new session.",
+    "zh": "已停止：请求需要 {estimate:,} 个 token，而窗口 {window:,}（{source}）最多容纳 {line:,}。"
+    "占用最多的部分：{parts}。没有发送任何请求，也没有丢失任何内容。请把 WindowPolicy(window=...) 设大后继续，或另开会话。",
 }
 
 
-def halt(engine: Engine) -> Callable[[State, RunnableConfig], Update]:
+def halt(engine: Engine) -> Node:
     """A node that ends the round with a clear message."""
 
     def node(state: State, config: RunnableConfig) -> Update:

@@ -4,7 +4,7 @@ Reads `messages`, `frame`, `pins`; returns the new messages numbered, and the fr
 before is touched: a result over the arrival limit becomes an artifact before any model sees it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from headwater.nodes.engine import Engine, live, revised, saved
 from headwater.nodes.events import emit
 from headwater.nodes.recall import fold
-from headwater.nodes.state import State, Update
+from headwater.nodes.state import Node, State, Update
 from headwater.window.audit import language_of
 from headwater.window.clean import clean
 from headwater.window.face import text_of
@@ -30,7 +30,7 @@ PAGE_TOOLS = frozenset({"file_read", "ctx_expand", "ctx_search"})
 PINS_SHARE = 0.05
 
 
-def intake(engine: Engine) -> Callable[[State, RunnableConfig], Update]:
+def intake(engine: Engine) -> Node:
     """A node that takes in what is new since the last step."""
 
     def node(state: State, config: RunnableConfig) -> Update:
@@ -112,7 +112,9 @@ def _too_large(engine: Engine, message: ToolMessage, text: str) -> bool:
     return len(text) > limit // 4 and (len(text) > limit * 64 or count_text(text) > limit)
 
 
-def _lead(engine: Engine, frame: Frame, messages: Sequence[BaseMessage], numbered: Sequence[BaseMessage]) -> Frame:
+def _lead(
+    engine: Engine, frame: Frame, messages: Sequence[BaseMessage], numbered: Sequence[BaseMessage]
+) -> Frame:
     """Leading system messages of the log belong to the contract: there is one system message, first."""
     if frame.lead or frame.boundary or not isinstance(messages[0], SystemMessage):
         return frame
@@ -145,5 +147,3 @@ def _pin(
         if new:
             hints[shown] = "\n".join(f"[task note] {pin.text}" for pin in new)
     return (frame if pins == frame.pins else frame.with_(pins=pins)), hints
-
-

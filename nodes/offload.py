@@ -3,7 +3,7 @@
 Reads `step["edits"]`; writes each text to an artifact before its stub may stand for it, freezes the edits.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
@@ -12,13 +12,13 @@ from headwater.memory import ArtifactError
 from headwater.nodes.engine import Engine, live, revised, saved
 from headwater.nodes.events import emit
 from headwater.nodes.recall import fold
-from headwater.nodes.state import State, Update
+from headwater.nodes.state import Node, State, Update
 from headwater.window.face import text_of
 from headwater.window.frame import Edit, Frame, Pass
 from headwater.window.marks import tag_of
 
 
-def offload(engine: Engine) -> Callable[[State, RunnableConfig], Update]:
+def offload(engine: Engine) -> Node:
     """A node that carries out an EXECUTE or FOLD pass."""
 
     def node(state: State, config: RunnableConfig) -> Update:
@@ -61,7 +61,9 @@ def apply_edits(
     pending = {tag: p for tag, p in frame.pending.items() if tag not in done and tag in by_tag}
     if done:
         frame = frame.with_(
-            edits={**frame.edits, **done}, revision=revised(frame, sorted(done.items())), busts=frame.busts + 1
+            edits={**frame.edits, **done},
+            revision=revised(frame, sorted(done.items())),
+            busts=frame.busts + 1,
         )
     return frame.with_(pending=pending), done
 

@@ -1,19 +1,17 @@
 """Recall: what the session's memory puts beside the tail, at a fold and only then (G24-G27, G39)."""
 
-from collections.abc import Callable
-
 from langchain_core.runnables import RunnableConfig
 
 from headwater.nodes.engine import Engine, revised, saved
 from headwater.nodes.events import emit
-from headwater.nodes.state import State, Update
+from headwater.nodes.state import Node, State, Update
 from headwater.window.compartments import Compartment, render_history
 from headwater.window.context import Parts, baseline_text, delta_text
 from headwater.window.frame import Frame
 from headwater.window.tokens import count_text
 
 
-def recall(engine: Engine) -> Callable[[State, RunnableConfig], Update]:
+def recall(engine: Engine) -> Node:
     """A node that folds: baseline rebuilt from memory, delta emptied."""
 
     def node(state: State, config: RunnableConfig) -> Update:
@@ -71,7 +69,7 @@ def compartments(engine: Engine, frame: Frame) -> list[Compartment]:
         part = Compartment.from_dict(row)
         if part.last > frame.boundary:
             continue
-        # A run that was rolled back may have told a stretch that another one tells again: the later row counts.
+        # A run that was rolled back may have told a stretch that is told again: the later row counts.
         while told and told[-1].last >= part.first:
             told.pop()
         told.append(part)

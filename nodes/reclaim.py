@@ -4,7 +4,7 @@ The first time in a step it drops tool output by class, oldest first, until the 
 line; the second time it takes the largest part that is left, whatever it is, until the request fits.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import ceil
 
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
@@ -13,7 +13,7 @@ from langchain_core.runnables import RunnableConfig
 from headwater.nodes.engine import Engine, live, saved
 from headwater.nodes.events import emit
 from headwater.nodes.offload import apply_edits
-from headwater.nodes.state import State, Update
+from headwater.nodes.state import Node, State, Update
 from headwater.window.face import gain_of
 from headwater.window.frame import Edit, Frame
 from headwater.window.view import EXEMPT_CALLS, View
@@ -24,7 +24,7 @@ SPARED = 0.2
 TARGET = 0.30
 
 
-def reclaim(engine: Engine) -> Callable[[State, RunnableConfig], Update]:
+def reclaim(engine: Engine) -> Node:
     """A node that makes room at once."""
 
     def node(state: State, config: RunnableConfig) -> Update:

@@ -1,14 +1,16 @@
 """The state of the graph: the live tail, the frame, and what one step hands to the next."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Annotated, Any, NotRequired, Protocol, TypedDict
 
 from langchain_core.messages import AnyMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.channels.delta import DeltaChannel
 
 # Public through this module only; it is the one reducer for which LangGraph also assigns missing ids.
-from langgraph.graph.message import _messages_delta_reducer as append_messages
+from langgraph.graph.message import _messages_delta_reducer
 
+append_messages = _messages_delta_reducer
 Update = dict[str, Any]
 
 
@@ -39,3 +41,10 @@ class State(TypedDict):
     facts: NotRequired[list[dict[str, Any]]]
     pins: NotRequired[list[str]]
     purse: NotRequired[dict[str, Any]]
+
+
+class Node(Protocol):
+    """A node as LangGraph calls it."""
+
+    def __call__(self, state: State, config: RunnableConfig) -> Update:
+        """What the node changes."""

@@ -20,7 +20,7 @@ from langgraph.errors import GraphRecursionError
 
 from headwater.memory import Memory
 from headwater.nodes.budget import Budget
-from headwater.nodes.engine import Engine
+from headwater.nodes.engine import Engine, used_tokens
 from headwater.nodes.events import emit
 from headwater.nodes.state import Update
 from headwater.nodes.tools import DELEGATE
@@ -109,8 +109,8 @@ def delegate_tool(agents: Sequence[SubAgent]) -> BaseTool:
         delegate,
         name=DELEGATE,
         description=(
-            "Hand a self-contained subtask to a sub-agent with a window of its own. It sees only the brief, so say "
-            "all it needs; it returns only its conclusion. Several calls in one message run in parallel.\n"
+            "Hand a self-contained subtask to a sub-agent with a window of its own. It sees only the brief, "
+            "so say all it needs; it returns only its conclusion. Several calls in one message run in parallel.\n"
             f"agent, one of:\n{listing}"
         ),
     )
@@ -165,14 +165,18 @@ def _found(
     args = order["call"]["args"]
     name, brief = str(args.get("agent", "")), str(args.get("brief", ""))
     if name not in children:
-        return Conclusion("refused", f"There is no sub-agent {name!r}; there are: {', '.join(children) or 'none'}.")
+        return Conclusion(
+            "refused", f"There is no sub-agent {name!r}; there are: {', '.join(children) or 'none'}."
+        )
     if not brief.strip():
         return Conclusion("refused", "The brief is empty; say what the sub-agent should do.")
     return children[name]
 
 
 def _started(order: Delegation, spec: SubAgent) -> None:
-    emit("delegate", session=order["session"], agent=spec.name, brief=str(order["call"]["args"]["brief"])[:200])
+    emit(
+        "delegate", session=order["session"], agent=spec.name, brief=str(order["call"]["args"]["brief"])[:200]
+    )
 
 
 def _brief(order: Delegation) -> dict[str, Any]:
@@ -181,7 +185,11 @@ def _brief(order: Delegation) -> dict[str, Any]:
 
 def _child_config(order: Delegation, spec: SubAgent, config: RunnableConfig) -> RunnableConfig:
     """The child's own thread; nothing of the parent's checkpoint, but its callbacks and tags."""
-    own = {k: v for k, v in (config.get("configurable") or {}).items() if not k.startswith(("__pregel", "checkpoint"))}
+    own = {
+        k: v
+        for k, v in (config.get("configurable") or {}).items()
+        if not k.startswith(("__pregel", "checkpoint"))
+    }
     return {
         "configurable": {**own, "thread_id": order["session"]},
         "recursion_limit": spec.budget.steps * _NODES_A_STEP + 16,
@@ -193,17 +201,23 @@ def _child_config(order: Delegation, spec: SubAgent, config: RunnableConfig) -> 
 def _concluded(memory: Memory, order: Delegation, outcome: Any) -> Conclusion:
     """The conclusion of a child that returned, failed, or was cut; what it did is in its archive."""
     session = order["session"]
-    log = memory.archive.read(session, 1, memory.archive.last(session)) if memory.archive.last(session) else []
+    log = (
+        memory.archive.read(session, 1, memory.archive.last(session)) if memory.archive.last(session) else []
+    )
     evidence = tuple(tag for tag, m in reversed(log) if isinstance(m, ToolMessage))[:12]
     steps = sum(isinstance(m, AIMessage) for _, m in log)
-    usage = {"steps": steps, "tokens": sum((m.usage_metadata or {}).get("total_tokens", 0) for _, m in log if isinstance(m, AIMessage))}
+    usage = {"steps": steps, "tokens": sum(used_tokens(m) for _, m in log if isinstance(m, AIMessage))}
     status: Status = "done"
     reason = ""
     messages = [m for _, m in log]
     if isinstance(outcome, Exception):
         cut = isinstance(outcome, (TimeoutError, GraphRecursionError))
         status = "partial" if cut else "failed"
-        reason = "its budget of steps is spent" if isinstance(outcome, GraphRecursionError) else f"{type(outcome).__name__}: {outcome}"
+        reason = (
+            "its budget of steps is spent"
+            if isinstance(outcome, GraphRecursionError)
+            else f"{type(outcome).__name__}: {outcome}"
+        )
     else:
         messages = list(outcome.get("messages") or []) if isinstance(outcome, Mapping) else messages
         purse = outcome.get("purse") or {} if isinstance(outcome, Mapping) else {}
@@ -212,9 +226,13 @@ def _concluded(memory: Memory, order: Delegation, outcome: Any) -> Conclusion:
         marker = last.response_metadata.get("headwater") if isinstance(last, AIMessage) else None
         if marker:
             status, reason = "partial", str(marker)
-    answer = next((text_of(m) for m in reversed(messages) if isinstance(m, AIMessage) and text_of(m).strip()), "")
+    answer = next(
+        (text_of(m) for m in reversed(messages) if isinstance(m, AIMessage) and text_of(m).strip()), ""
+    )
     if not answer:
-        answer = "The sub-agent gave no answer." + (f" It made {len(evidence)} tool calls." if evidence else "")
+        answer = "The sub-agent gave no answer." + (
+            f" It made {len(evidence)} tool calls." if evidence else ""
+        )
         status = "failed" if status == "done" else status
     return Conclusion(status, answer, session, evidence, (), usage, reason[:400])
 
@@ -228,7 +246,13 @@ def _returned(engine: Engine, order: Delegation, conclusion: Conclusion) -> Upda
         artifacts = (engine.memory.artifacts.put(answer),)
         answer = condense(answer, share)
     shown = Conclusion(
-        conclusion.status, answer, conclusion.session, conclusion.evidence, artifacts, conclusion.usage, conclusion.reason
+        conclusion.status,
+        answer,
+        conclusion.session,
+        conclusion.evidence,
+        artifacts,
+        conclusion.usage,
+        conclusion.reason,
     )
     emit("conclusion", session=order["session"], status=shown.status, usage=dict(shown.usage))
     return {

@@ -27,7 +27,9 @@ def summarize(engine: Engine) -> Runnable[State, Update]:
         frame, stretch, historian = _prepare(engine, state, config)
         if not stretch:
             return _nothing(state, frame)
-        return _publish(engine, state, frame, stretch, run(historian.tell(stretch), engine.summarizer, config))
+        return _publish(
+            engine, state, frame, stretch, run(historian.tell(stretch), engine.summarizer, config)
+        )
 
     async def anode(state: State, config: RunnableConfig) -> Update:
         frame, stretch, historian = _prepare(engine, state, config)
@@ -39,7 +41,9 @@ def summarize(engine: Engine) -> Runnable[State, Update]:
     return RunnableLambda(node, anode, name="summarize")
 
 
-def stretch_to_tell(engine: Engine, frame: Frame, messages: list[BaseMessage]) -> list[tuple[int, BaseMessage]]:
+def stretch_to_tell(
+    engine: Engine, frame: Frame, messages: list[BaseMessage]
+) -> list[tuple[int, BaseMessage]]:
     """The tail before the protected zone, ending where no arc is split."""
     with engine.view(frame, messages) as view:
         end = view.protected(engine.policy, engine.lines.window)
@@ -85,7 +89,9 @@ def _publish(
         busts=frame.busts + 1,
     )
     frame = publish(engine, frame)
-    folded = engine.prices.is_cold(frame.asked, engine.clock()) or outgrown(engine, frame) or not frame.baseline
+    folded = (
+        engine.prices.is_cold(frame.asked, engine.clock()) or outgrown(engine, frame) or not frame.baseline
+    )
     if folded:
         frame = fold(engine, frame, about=next((p.text for p in frame.pins if p.kind == "goal"), ""))
     emit(

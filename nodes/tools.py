@@ -1,6 +1,6 @@
 """Tools: run the calls of the newest arc, delegations apart; refuse what a stub was copied into."""
 
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
@@ -12,8 +12,8 @@ from headwater.window.stubs import holds_stub
 
 DELEGATE = "delegate"
 REFUSED = (
-    "Refused: an argument holds a ⟦stored …⟧ mark, which stands for text that left the window. It is not the text. "
-    "Read the text back first (ctx_expand or file_read), then call again with the real value."
+    "Refused: an argument holds a ⟦stored …⟧ mark, which stands for text that left the window. It is not the "
+    "text. Read the text back first (ctx_expand or file_read), then call again with the real value."
 )
 
 
@@ -49,9 +49,10 @@ def _split(state: State) -> tuple[dict[str, Any] | None, list[ToolMessage]]:
     return {**state, "messages": [*messages[:-1], newest.model_copy(update={"tool_calls": allowed})]}, refused
 
 
-def _answered(result: Any, refused: list[ToolMessage]) -> Any:
+def _answered(result: Any, refused: list[ToolMessage]) -> Update:
     """The node's update with the refusals added; a tool's own Command is passed on as it is."""
     if isinstance(result, list):
-        return [*result, {"messages": refused}] if refused else result
+        # LangGraph takes a list of updates and Commands as it takes one update.
+        return cast(Update, [*result, {"messages": refused}] if refused else result)
     found: list[BaseMessage] = result.get("messages", []) if result else []
     return {"messages": [*found, *refused]}

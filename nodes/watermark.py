@@ -1,13 +1,12 @@
 """Watermark: estimate → level and pass → route. Before every model call, not once a round (M2-M5)."""
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 from langchain_core.runnables import RunnableConfig
 
 from headwater.nodes.engine import Engine, live, saved
 from headwater.nodes.events import emit
-from headwater.nodes.state import State, Update
+from headwater.nodes.state import Node, State, Update
 from headwater.window.policy import Level
 from headwater.window.schedule import Plan, plan, worthwhile
 
@@ -22,7 +21,7 @@ REMEDIES: dict[Level, tuple[Route, ...]] = {
 }
 
 
-def watermark(engine: Engine) -> Callable[[State, RunnableConfig], Update]:
+def watermark(engine: Engine) -> Node:
     """A node that measures the window and decides where the step goes next (`step["route"]`)."""
 
     def node(state: State, config: RunnableConfig) -> Update:
@@ -67,8 +66,8 @@ def route_of(level: Level, decided: Plan, step: dict[str, Any]) -> Route:
     """The first remedy of the level that has not been tried in this step; pure.
 
     A remedy with nothing to do is passed over. When offloading at COMPACT freed too little to last
-    (`step["scant"]`), the summary follows at once: one bust instead of one on every step to come. When all are spent the request goes out if it fits, and
-    is stopped if it does not (M7).
+    (`step["scant"]`), the summary follows at once: one bust instead of one on every step to come. When all
+    are spent the request goes out if it fits, and is stopped if it does not (M7).
     """
     tried = list(step.get("tried", ()))
     if step.get("scant") and "summarize" not in tried and "offload" in tried:

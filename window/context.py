@@ -88,7 +88,7 @@ def _block(parts: Parts, language: str, title: str) -> str:
         last = None
         for category, content in parts.facts:
             if category != last:
-                out.append(f"[{category}]")
+                out.append(f"[{_inert(category)}]")
                 last = category
             out.append(f"- {_inert(content)}")
     out.append(CLOSE)

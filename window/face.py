@@ -20,7 +20,7 @@ from langchain_core.messages import (
 from headwater.window.frame import Edit
 from headwater.window.marks import mark
 from headwater.window.stubs import dropped, is_only_stub, stub, stub_arguments
-from headwater.window.tokens import count_text
+from headwater.window.tokens import count_message, count_text
 
 NO_TEXT = "(no text)"
 NO_OUTPUT = "(no output)"
@@ -113,26 +113,16 @@ def portable_name(name: str | None) -> str:
 
 
 def gain_of(message: BaseMessage, tag: int, edit: Edit) -> int:
-    """Tokens that an edit frees in a message; ≤ 0 where it would free none."""
+    """Tokens that an edit frees in a message as it is shown; ≤ 0 where it would free none."""
+    return count_message(_face(message, tag, None)) - count_message(_face(message, tag, edit))
+
+
+def _face(message: BaseMessage, tag: int, edit: Edit | None) -> BaseMessage:
     if isinstance(message, ToolMessage):
-        text = text_of(message)
-        if edit == Edit.STRIP or (edit == Edit.OFFLOAD and is_only_stub(text)):
-            return 0
-        after = stub(tag, text) if edit == Edit.OFFLOAD else dropped(tag)
-        return count_text(text) - count_text(after)
+        return tool_face(message, tag, edit, message.tool_call_id)
     if isinstance(message, AIMessage):
-        if edit not in (Edit.STRIP, Edit.OFFLOAD):
-            return 0
-        freed = reasoning_tokens(message)
-        if edit == Edit.OFFLOAD:
-            freed += argument_tokens(message) - sum(
-                count_text(_json(stub_arguments(tag, c["args"]))) for c in valid_calls(message)
-            )
-        return freed
-    if edit != Edit.OFFLOAD:
-        return 0
-    text = text_of(message)
-    return count_text(text) - count_text(stub(tag, text, preview_tokens=HUMAN_PREVIEW))
+        return assistant_face(message, tag, edit, valid_calls(message))
+    return human_face(message, tag, edit)
 
 
 def reasoning_tokens(message: AIMessage) -> int:

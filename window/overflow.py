@@ -56,9 +56,8 @@ _MALFORMED = re.compile(r"malformed input request\W.{0,40}\bmax_?length: \d")
 _TALK = re.compile(
     r"\b(?:i(?!\.e)|i'm|i've|i'll|i'd|let's|let us|we (?:should|need|must|can|saw|have|got|hit)|we're|we've"
     r"|the user|according to|(?:the|our) docs|complain\w*|debugging|investigat\w*|regression|mystery"
-    r"|strange"
-    r"|quoted|the (?:tests?|log|tool result|document|agent))\b|\bexcept [a-z_.]+|\braise [a-z_]+|\bdef |\bimport "
-    r"|```"
+    r"|strange|quoted|the (?:tests?|log|tool result|document|agent))\b"
+    r"|\bexcept [a-z_.]+|\braise [a-z_]+|\bdef |\bimport |```"
     r"|我们|我(?!方)|用户|日志|排查|修复|这个报错|讨论|为什么|怎么"
 )
 _MAYBE_TALK = re.compile(

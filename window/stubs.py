@@ -15,7 +15,7 @@ _LINE = 160
 def artifact_name(data: bytes, suffix: str = ".txt") -> str:
     """The name of an artifact, from its content alone: neither time nor chance enters it."""
     digest = hashlib.sha256(data).hexdigest()
-    return f"artifacts/{digest[:2]}/{digest[:16]}{suffix}"
+    return f"artifacts/{digest[:2]}/{digest[:32]}{suffix}"
 
 
 def encode(text: str) -> bytes:

@@ -6,7 +6,6 @@ or log do not continue what it knows (a pass, a fork, a restart) it reads again 
 
 import json
 from collections.abc import Sequence
-from operator import is_
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
@@ -37,7 +36,7 @@ class View:
         self.head_tokens = sum(count_message(m) for m in self.head)
         self._renderer = Renderer(frame, has_head=any(m.type == "human" for m in self.head), memo=self._memo)
         self._source = []
-        self._measured = 0
+        self._sent = list(self.head)
         self._tokens = self.head_tokens
         self._starts: dict[int, int] = {}
         self._by_tag: dict[int, BaseMessage] = {}
@@ -50,7 +49,8 @@ class View:
         """Bring the view up to the frame and the log; costs what is new."""
         key = (frame.session, frame.revision, frame.boundary, frame.lead, texts)
         known = len(self._source)
-        continues = key == self._key and known <= len(messages) and all(map(is_, self._source, messages))
+        # Lists compare by identity first: a log that only grew costs a pointer a message.
+        continues = key == self._key and self._source == list(messages[:known])
         if not continues:
             self._key = key
             if len(self._memo) > 4 * len(messages) + 64:
@@ -64,7 +64,7 @@ class View:
 
     def request(self) -> list[BaseMessage]:
         """The request as it stands."""
-        return [*self.head, *(shown.message for shown in self._renderer.shown), *self._renderer.finish()]
+        return [*self._sent, *self._renderer.finish()]
 
     @property
     def tokens(self) -> int:
@@ -171,9 +171,9 @@ class View:
         self._renderer.feed(message)
         before = self._tokens
         shown = self._renderer.shown
-        while self._measured < len(shown):
-            self._tokens += shown[self._measured].tokens
-            self._measured += 1
+        for new in shown[len(self._sent) - len(self.head) :]:
+            self._sent.append(new.message)
+            self._tokens += new.tokens
         if tag and shown and shown[-1].tag == tag:
             before = self._tokens - shown[-1].tokens
         if tag:

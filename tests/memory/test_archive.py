@@ -47,9 +47,7 @@ def test_messages_without_an_id_are_never_taken_for_repeats(memory: Memory) -> N
     )
 )
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_tags_are_dense_stable_and_never_reused(
-    memory: Memory, batches: list[list[tuple[str, str]]]
-) -> None:
+def test_tags_are_dense_stable_and_never_reused(memory: Memory, batches: list[list[tuple[str, str]]]) -> None:
     session = f"s{time.monotonic_ns()}"
     model: dict[tuple[str, str], int] = {}
     for batch in batches:

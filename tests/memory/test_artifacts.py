@@ -29,7 +29,9 @@ def test_m10_read_back_is_byte_exact(memory: Memory, data: bytes) -> None:
     memory.artifacts.read_text(name)  # whatever the bytes are
 
 
-@pytest.mark.parametrize("text", ["a\r\nb\r\n", "\ufeffbom", "\0", "a\ud83d\ude00b", "\udcb2", "", "x" * 3_000_000])
+@pytest.mark.parametrize(
+    "text", ["a\r\nb\r\n", "\ufeffbom", "\0", "a\ud83d\ude00b", "\udcb2", "", "x" * 3_000_000]
+)
 def test_m10_line_ends_and_broken_characters_survive(memory: Memory, text: str) -> None:
     assert memory.artifacts.read_text(memory.artifacts.put(text)) == text
 

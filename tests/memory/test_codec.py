@@ -64,8 +64,8 @@ def test_m10_human_and_tool_messages_come_back_exactly(
 @pytest.mark.parametrize(
     "before",
     [
-        ChatMessage("a", role="critic"),
-        FunctionMessage("a", name="f"),
+        ChatMessage(content="a", role="critic"),
+        FunctionMessage(content="a", name="f"),
         AIMessageChunk(content="half", id="run-1"),
         AIMessage(
             [{"type": "thinking", "thinking": "…", "signature": "Eq/="}, {"type": "text", "text": "好"}],

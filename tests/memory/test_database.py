@@ -56,7 +56,9 @@ def test_migrations_run_once_and_in_order(tmp_path: Path) -> None:
     with first.write() as db:
         db.execute("INSERT INTO a VALUES (1)")
     first.close()
-    second = Database(tmp_path / "x.sqlite", [["CREATE TABLE a(x)"], ["ALTER TABLE a ADD COLUMN y DEFAULT 7"]])
+    second = Database(
+        tmp_path / "x.sqlite", [["CREATE TABLE a(x)"], ["ALTER TABLE a ADD COLUMN y DEFAULT 7"]]
+    )
     with second.read() as db:
         assert db.execute("SELECT x, y FROM a").fetchall() == [(1, 7)]
     second.close()
@@ -64,7 +66,7 @@ def test_migrations_run_once_and_in_order(tmp_path: Path) -> None:
 
 def test_a_file_where_the_folder_should_be_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "root").write_text("a file")
-    with pytest.raises(ArchiveError, match="cannot use .*root/archive.sqlite"):
+    with pytest.raises(ArchiveError, match=r"cannot use .*root/archive\.sqlite"):
         Archive(tmp_path / "root" / "archive.sqlite").append("s", [HumanMessage("a")])
 
 

@@ -78,7 +78,7 @@ def test_beyond_the_end_is_an_empty_last_page() -> None:
 @pytest.mark.parametrize("bad", [{"offset": -1}, {"limit": 0}, {"char_offset": -1}, {"max_chars": 0}])
 def test_wrong_ranges_are_refused(bad: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="must be 0 or more"):
-        page("a", **bad)  # type: ignore[arg-type]
+        page("a", **bad)
 
 
 @pytest.mark.parametrize(

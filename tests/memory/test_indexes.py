@@ -6,7 +6,7 @@ import logging
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -50,14 +50,14 @@ class Unreachable(Embeddings):
 
 
 @pytest.fixture(params=["words", "chroma"])
-def index(request: pytest.FixtureRequest, tmp_path: Path) -> Index:
+def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Index]:
     made: Index = (
         LexicalIndex(tmp_path / "words.sqlite")
         if request.param == "words"
         else ChromaIndex(tmp_path / "chroma", HashedWords())
     )
-    request.addfinalizer(made.close)
-    return made
+    yield made
+    made.close()
 
 
 def fill(memory: Memory, count: int = 6) -> list[str]:
@@ -87,11 +87,6 @@ def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 def test_an_index_keeps_to_its_contract(index: Index) -> None:
     assert index.stamp(SPACE) is None
-    with pytest.raises(IndexBroken):
-        if isinstance(index, ChromaIndex):
-            index.size(SPACE)
-        else:
-            raise IndexBroken("an empty table is a table")
     for space in (SPACE, OTHER):
         index.reset(space)
     assert index.stamp(SPACE) is None
@@ -170,9 +165,7 @@ def test_a_damaged_index_is_built_again(memory: Memory, caplog: pytest.LogCaptur
     assert indexed(memory) == (6, 6)
 
 
-def test_an_index_removed_while_open_loses_no_write(
-    memory: Memory, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_index_removed_while_open_loses_no_write(memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
     ids = fill(memory)
     shutil.rmtree(memory.root / "chroma")
     ids.append(memory.facts.write("service number nine", "ARCHITECTURE").id)

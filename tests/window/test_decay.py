@@ -22,7 +22,9 @@ pressures = st.floats(0, 50, allow_nan=False)
 
 
 @pytest.mark.parametrize(("importance", "pressure", "starts"), TABLE)
-def test_g18_tiers_begin_where_the_table_says(importance: int, pressure: float, starts: tuple[int, ...]) -> None:
+def test_g18_tiers_begin_where_the_table_says(
+    importance: int, pressure: float, starts: tuple[int, ...]
+) -> None:
     tiers = [decay_tier(index - 1, importance, pressure) for index in range(1, 700)]
     assert tuple(tiers.index(tier) + 1 for tier in (2, 3, 4, 5)) == starts
 
@@ -48,7 +50,9 @@ def test_g17_pressure_is_the_expected_cost_over_the_budget() -> None:
 
 
 @given(ages, importances, pressures)
-def test_g18_a_tier_is_one_to_five_and_the_newest_is_whole(age: int, importance: int, pressure: float) -> None:
+def test_g18_a_tier_is_one_to_five_and_the_newest_is_whole(
+    age: int, importance: int, pressure: float
+) -> None:
     assert 1 <= decay_tier(age, importance, pressure) <= 5
     assert decay_tier(0, importance, pressure) == 1
 

@@ -26,7 +26,11 @@ def test_g8_a_foreign_stamp_counts_as_none() -> None:
 def test_users_11_marks_copied_by_the_model_are_stripped() -> None:
     assert strip_echo(AIMessage(content="§3§ §3§ done, see §12§.")).content == "done, see ."
     assert strip_echo(AIMessage(content="价格 §9§ 元")).content == "价格 元"
-    blocks = [{"type": "thinking", "thinking": "§4§ hm"}, {"type": "text", "text": "§4§ ok"}, "§5§ bare"]
+    blocks: list[str | dict[str, str]] = [
+        {"type": "thinking", "thinking": "§4§ hm"},
+        {"type": "text", "text": "§4§ ok"},
+        "§5§ bare",
+    ]
     stripped = strip_echo(AIMessage(content=blocks))
     assert stripped.content == [blocks[0], {"type": "text", "text": "ok"}, "bare"]
 

@@ -368,11 +368,10 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE, ids=[text[:12] for text in HOSTILE])
 def test_m22_a_megabyte_of_hostile_text_is_read_in_under_a_second(text: str) -> None:
-    start = time.perf_counter()
-    parse_overflow(text)
-    parse_overflow(text, 400)
-    parse_overflow(ProviderError(text, {"message": text}))
-    assert time.perf_counter() - start < 3.0  # three calls
+    for error, status in ((text, None), (text, 400), (ProviderError(text, {"message": text}), None)):
+        start = time.perf_counter()
+        parse_overflow(error, status)
+        assert time.perf_counter() - start < 1.0
 
 
 @given(st.text(max_size=300), st.sampled_from([None, 200, 400, 413, 429, 500]))

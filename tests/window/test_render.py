@@ -1,5 +1,6 @@
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -269,7 +270,7 @@ def test_users_21_empty_parts_are_filled_and_pairs_kept() -> None:
 
 
 def test_users_34_thinking_of_a_kept_turn_is_byte_identical() -> None:
-    content = [THINKING, {"type": "text", "text": "so"}]
+    content: list[str | dict[Any, Any]] = [THINKING, {"type": "text", "text": "so"}]
     log = number(HumanMessage("q"), AIMessage(content=content, tool_calls=ai("a").tool_calls), tool("a"))
     assert render(Frame(), log)[1].content == content
     stripped = render(Frame(edits={2: Edit.STRIP}), log)[1]
@@ -384,6 +385,7 @@ def test_consecutive_assistant_messages_are_parted() -> None:
     assert [m.content for m in render(Frame(), [], Texts(baseline="m0"))] == ["m0", CONTINUE]
 
 
+@settings(max_examples=100, deadline=None)
 @given(logs(), st.sampled_from(list(Edit)))
 def test_m16_an_edit_frees_what_its_gain_says(log: list[BaseMessage], edit: Edit) -> None:
     for tag, message in enumerate(log, 1):
@@ -395,5 +397,4 @@ def test_m16_an_edit_frees_what_its_gain_says(log: list[BaseMessage], edit: Edit
         edited.feed(message)
         before = sum(count_message(m) for m in [*(s.message for s in plain.shown), *plain.finish()])
         after = sum(count_message(m) for m in [*(s.message for s in edited.shown), *edited.finish()])
-        # Block marks and separators make a few tokens' difference between a text and its message.
-        assert before - after >= gain - 8
+        assert before - after == gain

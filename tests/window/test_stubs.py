@@ -100,7 +100,7 @@ def test_g31_a_dropped_result_keeps_a_skeleton_with_its_tag() -> None:
 @given(st.binary(max_size=200))
 def test_case_60_an_artifact_is_named_by_its_bytes_alone(data: bytes) -> None:
     digest = hashlib.sha256(data).hexdigest()
-    assert artifact_name(data) == f"artifacts/{digest[:2]}/{digest[:16]}.txt"
+    assert artifact_name(data) == f"artifacts/{digest[:2]}/{digest[:32]}.txt"
 
 
 @given(st.text(st.characters(categories=None), max_size=50))
