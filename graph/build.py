@@ -31,6 +31,7 @@ from headwater.nodes.tools import tools as tools_node
 from headwater.nodes.watermark import route, watermark
 from headwater.window.policy import WindowPolicy
 from headwater.window.prices import Prices
+from headwater.window.tokens import warm_up
 
 _GUIDE = (
     "Messages carry numbers like §12§. Text that left the window is marked ⟦stored …⟧ and can be read back "
@@ -80,6 +81,7 @@ def build_agent(
         UnknownModel: A model string that names no installed provider.
         WindowTooSmall: On the first step, when system prompt and tools leave no room.
     """
+    warm_up()
     house = memory if isinstance(memory, Memory) else Memory(memory or ".headwater", store=store)
     engine = _engine(
         model, tools, system_prompt, subagents, summarizer, policy, house, prices, context_tools, clock
@@ -201,11 +203,11 @@ def _after_agent(engine: Engine) -> Callable[[State], list[Any] | str]:
         delegated = [call for call in newest.tool_calls if call["name"] == DELEGATE]
         room = engine.lines.offload - int(frame.size * frame.scale)
         share = int(_SHARE_OF_ROOM * max(0, room) / max(1, len(delegated)))
+        # Named by the message's tag to be: call ids repeat across turns, even within one.
+        tag = engine.memory.archive.last(frame.session) + 1
         targets: list[Any] = [
-            Send(
-                "subagent", Delegation(call=dict(call), session=f"{frame.session}/{call['id']}", share=share)
-            )
-            for call in delegated
+            Send("subagent", Delegation(call=dict(call), session=f"{frame.session}/{tag}.{i}", share=share))
+            for i, call in enumerate(delegated, 1)
         ]
         if len(delegated) < len(newest.tool_calls):
             targets.append("tools")

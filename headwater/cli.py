@@ -5,6 +5,10 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 OK, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 
@@ -49,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     demo.add_argument("--model", metavar="PROVIDER:NAME", help="a real model, e.g. openai:gpt-5.4 (costs money)")
     demo.add_argument("--window", type=_positive, default=32_000, metavar="N", help="tokens (default: %(default)s)")
-    demo.add_argument("--steps", type=_positive, default=320, metavar="N", help="model calls (default: %(default)s)")
+    demo.add_argument("--steps", type=_positive, default=360, metavar="N", help="model calls (default: %(default)s)")
     demo.add_argument("--keep", type=Path, metavar="DIR", help="leave everything in this new or empty folder")
     doctor = commands.add_parser("doctor", help=_HELP["doctor"], description=_HELP["doctor"] + ".")
     doctor.add_argument("--model", metavar="NAME", help="the model whose window to look up")
@@ -61,8 +65,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _demo(args: argparse.Namespace) -> int:
-    from rich.console import Console
-
     from headwater.graph.build import UnknownModel
     from headwater.memory import StorageError
     from headwater.nodes.engine import WindowTooSmall
@@ -77,7 +79,7 @@ def _demo(args: argparse.Namespace) -> int:
     options = Options(args.model, args.window, args.lang, args.keep, args.steps)
     mistakes = (FolderInUse, ModelUnavailable, UnknownModel, PolicyError, WindowTooSmall, OverflowUnresolved)
     try:
-        return run_demo(options, Console())
+        return run_demo(options, _console())
     except (*mistakes, StorageError) as error:
         return _refuse(str(error))
     except ImportError as error:
@@ -99,6 +101,13 @@ def _doctor(args: argparse.Namespace) -> int:
     for finding in findings:
         print(f"{'✓' if finding.healthy else '✗'} {finding.text}")
     return OK if all(finding.healthy for finding in findings) else FAILED
+
+
+def _console() -> "Console":
+    from rich.console import Console
+
+    # Rich takes 80 columns where there is no terminal, too few for the table.
+    return Console() if sys.stdout.isatty() else Console(width=110)
 
 
 def _refuse(text: str) -> int:

@@ -33,7 +33,7 @@ from headwater.window.policy import WindowPolicy
 
 PACKAGES = ("langgraph", "langchain_core")
 FIRST, SECOND = "explore", "recall"
-DEFAULT_STEPS, DEFAULT_WINDOW = 320, 32_000
+DEFAULT_STEPS, DEFAULT_WINDOW = 360, 32_000
 # The first round ends early enough that its facts are kept while the second still explores.
 _FIRST_SHARE = 0.4
 _NODES_A_STEP = 10

@@ -89,7 +89,7 @@ def report(outcome: Outcome, console: Console, words: Words) -> int:
     console.print()
     for title, session in (("said", outcome.first), ("recalled", outcome.second)):
         console.print(Text(words(title), "bold"))
-        console.print(Text(outcome.answers.get(session, "")))
+        console.print(Text(outcome.answers.get(session, "")), soft_wrap=True)
         console.print()
     console.print(_table(outcome, found, words))
     checks = _checks(outcome, found, words)
@@ -229,6 +229,12 @@ def _recall(outcome: Outcome, facts: list[Fact], words: Words) -> Check:
     block = request.partition(OPEN)[2].partition(CLOSE)[0]
     answer = outcome.answers.get(outcome.second, "")
     held = [fact for fact in facts if fact.content in block]
-    used = sum(bool(names) and names <= set(_NAMES.findall(answer)) for f in held if (names := set(_NAMES.findall(f.content))))
+    used = sum(_told(fact.content, answer) for fact in held)
     text = words("check:recall", held=len(held), facts=len(facts), used=used)
     return Check(len(held) >= min(len(facts), 5) > 0 and used > 0, text, [])
+
+
+def _told(fact: str, answer: str) -> bool:
+    """Whether an answer repeats a fact, or names all that it names."""
+    names = set(_NAMES.findall(fact))
+    return fact in answer or (bool(names) and names <= set(_NAMES.findall(answer)))

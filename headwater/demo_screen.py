@@ -52,6 +52,7 @@ class Screen:
         self._live: Live | None = None
         self._events: deque[Text] = deque(maxlen=_SHOWN)
         self._water: dict[str, Any] | None = None
+        self._briefs: dict[str, str] = {}
         self._progress = Progress(
             BarColumn(40), MofNCompleteColumn(), TextColumn(words("steps")), TimeElapsedColumn(), console=console
         )
@@ -74,6 +75,10 @@ class Screen:
     def event(self, event: Mapping[str, Any]) -> None:
         """Take in one event of the run."""
         kind = str(event.get("type", "")).removeprefix("headwater.")
+        if kind == "delegate":
+            self._briefs[event["session"]] = event["brief"]
+        elif kind == "conclusion":
+            event = {**event, "brief": self._briefs.get(event["session"], "")}
         if kind == "watermark":
             self._water = dict(event)
         elif kind == "request":

@@ -60,7 +60,7 @@ _ENGLISH = {
     "reclaim": "emergency: {count} results left the window",
     "overflow": "the provider refused {requested} tokens (limit {limit}); going out smaller",
     "delegate": "{agent} starts: {brief}",
-    "conclusion": "{agent} {status} after {steps} steps and {tokens:,} tokens",
+    "conclusion": "{brief}: {status} after {steps} steps and {tokens:,} tokens",
     "remember": "{written} facts of this round kept, {refused} refused",
     "fact": "{text}",
     "fact_refused": "refused: {reason}",
@@ -146,7 +146,7 @@ _CHINESE = {
     "reclaim": "紧急回收：{count} 个结果离开窗口",
     "overflow": "服务商拒绝了 {requested} 个 token 的请求（上限 {limit}），缩小后重发",
     "delegate": "{agent} 开始：{brief}",
-    "conclusion": "{agent} {status}，用了 {steps} 步、{tokens:,} 个 token",
+    "conclusion": "{brief}：{status}，用了 {steps} 步、{tokens:,} 个 token",
     "remember": "本轮写入 {written} 条事实，拒绝 {refused} 条",
     "fact": "{text}",
     "fact_refused": "拒绝写入：{reason}",
@@ -182,7 +182,7 @@ _CHINESE = {
     "unmanaged": "不做任何管理",
     "row:steps": "步数（模型调用，含子智能体）",
     "row:sent": "发送的 token（含摘要）",
-    "row:ratio": "减少到几分之一",
+    "row:ratio": "缩减倍数",
     "row:largest": "最大的请求（token）",
     "row:weighted": "按缓存价格折算的 token（命中 × {read}，写入 × {write}）",
     "row:cached": "由服务商缓存提供",
@@ -248,6 +248,7 @@ class Words:
         elif kind == "delegate":
             values["brief"] = str(event["brief"]).partition("\n")[0]
         elif kind == "conclusion":
-            values |= {"agent": str(event["session"]).rpartition("/")[2], **event["usage"]}
+            values |= {"steps": 0, "tokens": 0, **event["usage"]}
+            values["brief"] = str(event.get("brief") or event["session"]).partition("\n")[0]
             values["status"] = self.of("status", str(event["status"]))
         return self(f"name:{kind}"), self(kind, **values)

@@ -214,7 +214,7 @@ class Conversation:
             self.words.read.format(
                 where=self.within or ", ".join(sorted({p.partition("/")[0] for p in self.found.offsets})) or ".",
                 files=len(self.found.offsets),
-                lines=self.found.lines,
+                lines=self.found.lines.total(),
             )
         ]
         lines += [f"- {self.words.fact(seen)}" for seen in central]

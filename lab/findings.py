@@ -9,14 +9,15 @@ _LIST_ROW = re.compile(r"^  (\S+?)(/?)  (?:[\d,]+ files, )?([\d,]+) lines$")
 _READ_HEAD = re.compile(r"^(\S+\.py): lines (\d+)-(\d+) of (\d+)$")
 _HIT = re.compile(r"^(\S+\.py):(\d+): (.*)$")
 _IMPORT = re.compile(r"^\s*(?:from ([\w.]+) import|import ([\w.]+))")
-_CLASS = re.compile(r"^class (\w+)(?:\(([^)]*)\))?:?")
+_CLASS = re.compile(r"^class (\w+)(\(?)([^):]*)(\)?)")
 _METHOD = re.compile(r"^    (?:async )?def (\w+)")
 _CONSTANT = re.compile(r"^([A-Z][A-Z0-9_]{4,})(?:: [^=]+)? = (\d[\d_.]*|\"[^\"]{1,40}\")\s*(?:#.*)?$")
+_TURN_LINES = 4_000
 
 
 @dataclass
 class ClassSeen:
-    """A class met in a file, its bases as written, and the methods read so far."""
+    """A class met in a file, its bases as written ("" where none were seen), and the methods read so far."""
 
     name: str
     path: str
@@ -33,6 +34,7 @@ class Findings:
         offsets: The next line to read of each file that was begun; at its end, the number of its lines.
         wanted: How often a module was imported by what was read, by its path without `.py`.
         constants: Value and path of each constant.
+        lines: Lines read of each package.
     """
 
     files: dict[str, int] = field(default_factory=dict)
@@ -44,7 +46,7 @@ class Findings:
     classes: dict[str, ClassSeen] = field(default_factory=dict)
     mentions: Counter[str] = field(default_factory=Counter)
     constants: dict[str, tuple[str, str]] = field(default_factory=dict)
-    lines: int = 0
+    lines: Counter[str] = field(default_factory=Counter)
 
     def learn(self, text: str) -> None:
         """Take in one tool result, of whichever tool its first line shows it to be."""
@@ -68,16 +70,24 @@ class Findings:
         self.files.setdefault(path, total)
         self.sizes[path] = total
         self.offsets[path] = max(last, self.offsets.get(path, 0))
-        self.lines += last - first + 1
         package = path.partition("/")[0]
+        self.lines[package] += last - first + 1
         current: ClassSeen | None = None
+        heading: ClassSeen | None = None
         for line in text.splitlines():
-            if found := _IMPORT.match(line):
+            if heading:
+                # A class whose bases stand on lines of their own.
+                done = line.startswith(")")
+                heading.bases = f"{heading.bases} {'' if done else line.strip()}".strip().rstrip("," if done else "")
+                heading = None if done else heading
+            elif found := _IMPORT.match(line):
                 module = (found[1] or found[2]).replace(".", "/")
                 if "/" in module:
                     self.wanted[module] += 1
             elif found := _CLASS.match(line):
-                current = self.classes.setdefault(found[1], ClassSeen(found[1], path, (found[2] or "").strip()))
+                current = self._class(found, path)
+                if found[2] and not found[4] and current.path == path:
+                    heading, current.bases = current, ""
             elif current and current.path == path and _METHOD.match(line):
                 current.methods += 1
             elif found := _CONSTANT.match(line):
@@ -90,7 +100,13 @@ class Findings:
             if found := _HIT.match(row):
                 self.wanted[found[1].removesuffix(".py")] += 1
                 if cls := _CLASS.match(found[3]):
-                    self.classes.setdefault(cls[1], ClassSeen(cls[1], found[1], (cls[2] or "").strip()))
+                    self._class(cls, found[1])
+
+    def _class(self, found: re.Match[str], path: str) -> ClassSeen:
+        seen = self.classes.setdefault(found[1], ClassSeen(found[1], path))
+        if seen.path == path and found[4]:
+            seen.bases = found[3].strip()
+        return seen
 
     def open_files(self) -> list[str]:
         """Files that were begun and have more to read, in the order they were begun."""
@@ -101,14 +117,14 @@ class Findings:
         return list(self.offsets)
 
     def next_files(self, within: str = "", without: tuple[str, ...] = ()) -> list[str]:
-        """Files not begun yet, those most imported by what was read first, then by path."""
+        """Files not begun yet: of the package least read, those most imported by what was read, by path."""
         left = [p for p in self.files if p not in self.offsets and _inside(p, within, without)]
-        return sorted((p for p in left if self.files[p]), key=lambda p: (-self._weight(p), p))
+        return sorted((p for p in left if self.files[p]), key=self._rank)
 
     def next_folders(self, within: str = "", without: tuple[str, ...] = ()) -> list[str]:
         """Folders not listed yet, in the same order."""
         left = [p for p in self.folders if p not in self.listed and _inside(p, within, without)]
-        return sorted(left, key=lambda p: (-self._weight(p), p))
+        return sorted(left, key=self._rank)
 
     def largest(self, count: int) -> list[str]:
         """The largest folders at the second level, by lines."""
@@ -123,6 +139,10 @@ class Findings:
         """Classes by how much what was read leans on them."""
         found = [c for c in self.classes.values() if _inside(c.path, within, ())]
         return sorted(found, key=lambda c: (-self.mentions[c.name], -c.methods, c.name))
+
+    def _rank(self, path: str) -> tuple[int, int, str]:
+        # Packages take turns, a few thousand lines at a time.
+        return self.lines[path.partition("/")[0]] // _TURN_LINES, -self._weight(path), path
 
     def _weight(self, path: str) -> int:
         stem = path.removesuffix(".py").removesuffix("/__init__")

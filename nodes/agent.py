@@ -31,7 +31,7 @@ class OverflowUnresolved(RuntimeError):
 
 def agent(engine: Engine) -> Runnable[State, Update]:
     """A node that makes one step: one call of the main model."""
-    bound: Runnable[Any, Any] = engine.model.bind_tools(list(engine.tools)) if engine.tools else engine.model
+    bound = _bound(engine)
 
     def node(state: State, config: RunnableConfig) -> Update:
         exchange = _exchange(engine, state, config)
@@ -60,6 +60,15 @@ def agent(engine: Engine) -> Runnable[State, Update]:
                 return stop.value  # type: ignore[no-any-return]
 
     return RunnableLambda(node, anode, name="agent")
+
+
+def _bound(engine: Engine) -> Runnable[Any, Any]:
+    """The model with its tools; where caching must be asked for, asked to cache all that is sent."""
+    # Anthropic caches up to a marked block only; the others cache any prefix by themselves.
+    asked = {"cache_control": {"type": "ephemeral"}} if engine.model._llm_type == "anthropic-chat" else {}
+    if engine.tools:
+        return engine.model.bind_tools(list(engine.tools), **asked)
+    return engine.model.bind(**asked)
 
 
 def _exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
@@ -151,9 +160,9 @@ def _learned(engine: Engine, frame: Frame, answer: AIMessage, tokens: int, last:
 
 
 def _unresolved(engine: Engine, tokens: int, overflow: Overflow) -> OverflowUnresolved:
+    stated = f" of {overflow.limit:,}" if overflow.limit else ""
     return OverflowUnresolved(
-        f"the provider refuses {tokens:,} tokens as too long for its window"
-        f"{f' of {overflow.limit:,}' if overflow.limit else ''}; nothing is left to take out and nothing is "
-        f"lost. Set WindowPolicy(window=...) to the model's real window (assumed: {engine.window.tokens:,} by "
-        f"{engine.window.source}), then continue the session"
+        f"the provider refuses {tokens:,} tokens as too long for its window{stated}; nothing is left to take "
+        "out and nothing is lost. Set WindowPolicy(window=...) to the model's real window (assumed: "
+        f"{engine.window.tokens:,} by {engine.window.source}), then continue the session"
     )

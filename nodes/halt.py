@@ -13,7 +13,8 @@ _TEXT = {
     "{line:,}. Largest parts: {parts}. No request was sent and nothing is lost. Continue after setting a "
     "larger WindowPolicy(window=...), or in a new session.",
     "zh": "已停止：请求需要 {estimate:,} 个 token，而窗口 {window:,}（{source}）最多容纳 {line:,}。"
-    "占用最多的部分：{parts}。没有发送任何请求，也没有丢失任何内容。请把 WindowPolicy(window=...) 设大后继续，或另开会话。",
+    "占用最多的部分：{parts}。没有发送任何请求，也没有丢失任何内容。"
+    "请把 WindowPolicy(window=...) 设大后继续，或另开会话。",
 }
 
 

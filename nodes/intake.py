@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
+from headwater.memory import ArtifactError
 from headwater.nodes.engine import Engine, live, revised, saved
 from headwater.nodes.events import emit
 from headwater.nodes.recall import fold
@@ -19,7 +20,7 @@ from headwater.window.face import text_of
 from headwater.window.frame import Frame, Pin
 from headwater.window.marks import stamp, strip_echo, tag_of, unstamped
 from headwater.window.pins import add_pins, pins_of
-from headwater.window.stubs import is_stub, stub
+from headwater.window.stubs import is_only_stub, stub
 from headwater.window.tokens import count_text
 
 PREVIEW_TOKENS = 500
@@ -44,15 +45,17 @@ def take_in(engine: Engine, state: State, config: RunnableConfig) -> tuple[Frame
     """Archive and number what is new; the frame, and the channels that carry it."""
     messages = live(state)
     frame = engine.frame(state, config)
-    if not frame.revision:
-        frame = _begin(engine, frame, messages)
-    fresh = _unnumbered(messages)
+    begins = not frame.revision
+    frame = _begin(engine, frame, messages) if begins else _healed(engine, frame)
+    fresh = messages if begins and not _numbered_here(engine, frame, messages) else _unnumbered(messages)
     if not fresh:
         return frame, {}
     tags = engine.memory.archive.append(frame.session, [unstamped(m) for m in fresh])
     numbered = [_received(engine, m, tag) for m, tag in zip(fresh, tags, strict=True)]
-    frame = _lead(engine, frame, messages, numbered)
-    frame, hints = _pin(engine, frame, numbered, state.get("pins") or [])
+    # Without a checkpointer a caller hands in the messages again: they are read as at the first time.
+    seen = [*messages[: len(messages) - len(fresh)], *numbered] if begins else numbered
+    frame = _lead(engine, frame, messages, seen)
+    frame, hints = _pin(engine, frame, seen, state.get("pins") or [])
     emit("intake", first=tags[0], last=tags[-1], session=frame.session)
     return frame, {"messages": numbered, "hints": hints}
 
@@ -66,6 +69,28 @@ def _unnumbered(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
         fresh.append(message)
     fresh.reverse()
     return fresh
+
+
+def _numbered_here(engine: Engine, frame: Frame, messages: Sequence[BaseMessage]) -> bool:
+    """Whether the numbers that messages bring along are of this session, and not of one they came from."""
+    brought = {tag_of(m): m.id for m in messages if tag_of(m)}
+    if not brought:
+        return True
+    log = dict(engine.memory.archive.read(frame.session, min(brought), max(brought)))
+    return all(tag in log and log[tag].id == known for tag, known in brought.items())
+
+
+def _healed(engine: Engine, frame: Frame) -> Frame:
+    """The frame, its texts told again from the archive where the disk has lost or damaged one."""
+    try:
+        engine.texts(frame)
+    except ArtifactError as error:
+        emit("text_lost", session=frame.session, error=str(error))
+    else:
+        return frame
+    leading = [m for _, m in engine.memory.archive.read(frame.session, 1, frame.lead) if m.type == "system"]
+    frame = frame.with_(contract=engine.store_text("\n\n".join(text_of(m) for m in leading)))
+    return fold(engine, frame, about=next((pin.text for pin in frame.pins if pin.kind == "goal"), ""))
 
 
 def _begin(engine: Engine, frame: Frame, messages: Sequence[BaseMessage]) -> Frame:
@@ -93,16 +118,21 @@ def _received(engine: Engine, message: BaseMessage, tag: int) -> BaseMessage:
     cleaned = text if message.name in PAGE_TOOLS else clean(text)
     if _too_large(engine, message, cleaned):
         # The bytes as they came are the artifact; what is shown of them is clean.
-        name = engine.memory.artifacts.put(text)
-        emit("arrival", tag=tag, tool=message.name, artifact=name, chars=len(text))
-        cleaned = stub(tag, text, preview_tokens=PREVIEW_TOKENS)
+        try:
+            name = engine.memory.artifacts.put(text)
+        except ArtifactError as error:
+            # No stub may name a file that was not written: the text stays (case 66).
+            emit("offload_failed", tag=tag, error=str(error))
+        else:
+            emit("arrival", tag=tag, tool=message.name, artifact=name, chars=len(text))
+            cleaned = stub(tag, text, preview_tokens=PREVIEW_TOKENS)
     if cleaned == message.content:
         return stamp(message, tag)
     return stamp(message.model_copy(update={"content": cleaned}), tag)
 
 
 def _too_large(engine: Engine, message: ToolMessage, text: str) -> bool:
-    if message.name in PAGE_TOOLS or is_stub(text[:400]):
+    if message.name in PAGE_TOOLS or is_only_stub(text):
         return False
     quarter = engine.lines.window // 4
     limit = min(engine.policy.arrival, quarter)

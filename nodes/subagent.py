@@ -110,7 +110,8 @@ def delegate_tool(agents: Sequence[SubAgent]) -> BaseTool:
         name=DELEGATE,
         description=(
             "Hand a self-contained subtask to a sub-agent with a window of its own. It sees only the brief, "
-            "so say all it needs; it returns only its conclusion. Several calls in one message run in parallel.\n"
+            "so say all it needs; it returns only its conclusion. Several calls in one message run in "
+            "parallel.\n"
             f"agent, one of:\n{listing}"
         ),
     )

@@ -48,7 +48,7 @@ def watermark(engine: Engine) -> Node:
         step["kind"] = str(decided.kind)
         if level is Level.COMPACT and decided.moves:
             step["scant"] = sum(item.gain for item in items) < worthwhile(engine.lines)
-        step["route"] = route_of(level, decided, step)
+        step["route"] = route_of(level, decided, step, tell=engine.policy.summarise != "never")
         emit(
             "watermark",
             session=frame.session,
@@ -62,20 +62,21 @@ def watermark(engine: Engine) -> Node:
     return node
 
 
-def route_of(level: Level, decided: Plan, step: dict[str, Any]) -> Route:
+def route_of(level: Level, decided: Plan, step: dict[str, Any], *, tell: bool = True) -> Route:
     """The first remedy of the level that has not been tried in this step; pure.
 
-    A remedy with nothing to do is passed over. When offloading at COMPACT freed too little to last
-    (`step["scant"]`), the summary follows at once: one bust instead of one on every step to come. When all
-    are spent the request goes out if it fits, and is stopped if it does not (M7).
+    A remedy with nothing to do is passed over, and so is the summary without `tell`. When offloading at
+    COMPACT freed too little to last (`step["scant"]`), the summary follows at once: one bust instead of one
+    on every step to come. When all are spent the request goes out if it fits, and is stopped if it does
+    not (M7).
     """
     tried = list(step.get("tried", ()))
-    if step.get("scant") and "summarize" not in tried and "offload" in tried:
+    if tell and step.get("scant") and "summarize" not in tried and "offload" in tried:
         return "summarize"
     for remedy in REMEDIES[level]:
         if remedy in tried:
             tried.remove(remedy)
-        elif remedy != "offload" or decided.moves:
+        elif (remedy != "offload" or decided.moves) and (remedy != "summarize" or tell):
             return remedy
     return "halt" if level is Level.EXHAUSTED else "agent"
 

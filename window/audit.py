@@ -231,7 +231,7 @@ def repair(
 
     Args:
         p1: The summary.
-        required: Names, most binding first. Names with line breaks, or longer than a quarter of the limit,
+        required: Names, most binding first. Names with line breaks or outer blanks, or longer than a quarter of the limit,
             are left out; the archive has them.
         limit: Most tokens of the anchor line; the first name that does not fit ends it.
         language: ``zh`` labels the line in Chinese; by default the summary's own.
@@ -246,7 +246,7 @@ def repair(
     present = p1
     for name in dict.fromkeys(required):
         if (
-            not name.strip()
+            name != name.strip()
             or name.splitlines() != [name]
             or count(name) > limit // 4
             or _names(present, name)

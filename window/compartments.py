@@ -239,7 +239,7 @@ def _plan(ordered: list[Compartment], budget: int, count: Count) -> tuple[tuple[
 def _demote_by_parts(ordered: list[Compartment], tiers: list[int], budget: int, count: Count) -> None:
     """Demote the oldest shown compartment, a tier at a time, until the parts' tokens add up to the"
     " budget."""
-    glue = 2
+    glue = 1
     line = count(_archived_line(ordered)) + glue
 
     def cost(i: int) -> int:
@@ -247,7 +247,7 @@ def _demote_by_parts(ordered: list[Compartment], tiers: list[int], budget: int, 
 
     costs = [cost(i) for i in range(len(ordered))]
     runs = sum(tier == ARCHIVED and (i == 0 or tiers[i - 1] != ARCHIVED) for i, tier in enumerate(tiers))
-    total = sum(costs)
+    total = sum(costs) - glue
     i = 0
     while total + runs * line > budget and i < len(ordered):
         if tiers[i] == ARCHIVED:

@@ -60,7 +60,7 @@ CONSTRAINT = Cue(
     " circumstances forbidden allowed required mandatory limits than no",
     r"(?<!\bit )(?<!\bthis )(?<!\bthat )(?<!\bthere )(?<!\bthey )\bmust(?:n't| not)?\b(?! have been"
     r"| be an? )"
-    r"|(?:^|[,;:.(] ?|\b(?:please|and|but|so|or|then|you|should|must|also) )"
+    r"|(?:^|[,;:.(] ?|\b(?:please|and|but|so|or|then|you|should|must|also|now on) )"
     r"(?:do not|don'?t|never|always|only(?= \w+))\b(?! (?:know|think|worry|mind|understand|remember|see why"
     r"|get it|forget to|hesitate|really|sure|if|when|the\b))"
     r"|\b(?:I|we) (?:do not|don'?t) want\b|\b(?:you|we) (?:may not|should(?:n'?t| not))\b"
@@ -146,7 +146,8 @@ PROCESS = Cue(
     r"^(?:ok(?:ay)?|sure|great|perfect|thanks?|thank you|hello|hi|hey|certainly|of course|sounds good"
     r"|got it|alright"
     r"|good (?:morning|afternoon|evening)|no problem|you'?re welcome|cool|nice)\b(?:\W+\w+){0,3}\W*$"
-    r"|^(?:now |next,? |first,? |then )?(?:let me|let's (?:see|look|check|take)"
+    r"|^(?:(?:now|next|first|then|sure|ok|okay|great|good|thanks),?!?\.? ){0,2}(?:let me|let's (?:see"
+    r"|look|check|take)"
     r"|I'?ll (?:now |start|take|look|check|begin)|I will now|I'?m going to|I am going to|looking at"
     r"|checking)\b"
     r"|\b(?:hope this helps|feel free|let me know|how can I help|happy to help)\b"

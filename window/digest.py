@@ -244,6 +244,7 @@ def _worth(who: str, text: str, message: BaseMessage) -> float:
         return _USER[pin_kind(text)] + max(value, -2.0)
     if who == "T":
         return value + 1.5
+    value += 1.0 if _NEXT.search(text) else 0.0
     # An answer without calls is what a round came to.
     answer = isinstance(message, AIMessage) and not message.tool_calls
     return value + 1.0 if value > 0 and answer else value

@@ -113,8 +113,17 @@ def portable_name(name: str | None) -> str:
 
 
 def gain_of(message: BaseMessage, tag: int, edit: Edit) -> int:
-    """Tokens that an edit frees in a message as it is shown; ≤ 0 where it would free none."""
+    """Tokens that an edit frees in a message as it is shown; ≤ 0 where it would free none.
+
+    What holds more than text frees none: no stub can give back what an image shows.
+    """
+    if not isinstance(message, AIMessage) and not _is_text(message.content):
+        return 0
     return count_message(_face(message, tag, None)) - count_message(_face(message, tag, edit))
+
+
+def _is_text(content: Content) -> bool:
+    return isinstance(content, str) or all(isinstance(b, str) or b.get("type") == "text" for b in content)
 
 
 def _face(message: BaseMessage, tag: int, edit: Edit | None) -> BaseMessage:

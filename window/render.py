@@ -19,11 +19,9 @@ from langchain_core.messages import (
 )
 
 from headwater.window.face import (
-    NO_OUTPUT,
     assistant_face,
     human_face,
     safe,
-    text_of,
     tool_face,
     valid_calls,
 )
@@ -182,9 +180,10 @@ class Renderer:
         tag = tag_of(message)
         edit = self.frame.edits.get(tag)
         face = tool_face(message, tag, edit, "none", self.frame.hints.get(tag, ""))
-        return HumanMessage(
-            content=f"[late result of {face.name or 'a tool'}] {text_of(face) or NO_OUTPUT}", id=message.id
-        )
+        note = f"[late result of {face.name or 'a tool'}]"
+        if isinstance(face.content, str):
+            return HumanMessage(content=f"{note} {face.content}", id=message.id)
+        return HumanMessage(content=[{"type": "text", "text": note}, *face.content], id=message.id)
 
     def _portable(self, call_id: str | None, tag: int, position: int) -> str:
         """An id that is unique in the request and that every provider accepts."""

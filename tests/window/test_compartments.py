@@ -160,12 +160,13 @@ def test_g18_tiers_as_rendered() -> None:
 
 
 def test_g18_a_run_of_archived_compartments_is_one_line_that_says_how_to_open_it() -> None:
-    told = [make(i, importance=100 if i == 5 else 1) for i in range(40)]
-    block = render_history(told, 100_000)
-    assert block.startswith('[§1–50§: 5 archived, open with ctx_expand("1-50")]\n\n### §51–60§ Stretch 5\n')
-    assert block.count("archived") == 2
+    told = [Compartment(i, i, f"Stretch {i}", "Told.", importance=100 if i == 5 else 1) for i in range(40)]
+    costs = (decay_tier(39 - c.first, c.importance, 1.0) for c in told)
+    block = render_history(told, sum((322, 109, 35, 20, 0)[tier - 1] for tier in costs))
+    assert block.startswith('[§0–4§: 5 archived, open with ctx_expand("0-4")]\n\n### §5§ Stretch 5\nTold.')
+    assert '\n\n[§6–23§: 18 archived, open with ctx_expand("6-23")]\n\n### §24§' in block
     chinese = [make(i, 1, title="数据库排障") for i in range(40)]
-    assert "段已归档，用 ctx_expand(" in render_history(chinese, 100_000)
+    assert "段已归档，用 ctx_expand(" in render_history(chinese, 2000)
 
 
 def test_g19_the_same_set_gives_the_same_bytes_in_any_order() -> None:
@@ -186,7 +187,7 @@ def test_g19_golden_bytes() -> None:
 def test_g18_the_oldest_is_demoted_first_until_the_block_fits() -> None:
     told = [make(i) for i in range(4)]
     whole = count_text(render_history(told, 100_000))
-    assert history_tiers(told, whole) == (1, 1, 1, 1)
+    assert history_tiers(told, whole + 4) == (1, 1, 1, 1)
     tiers = history_tiers(told, whole - 100)
     assert tiers[0] > 1
     assert tiers[1:] == (1, 1, 1)

@@ -385,6 +385,15 @@ def test_consecutive_assistant_messages_are_parted() -> None:
     assert [m.content for m in render(Frame(), [], Texts(baseline="m0"))] == ["m0", CONTINUE]
 
 
+def test_case_30_what_an_image_shows_is_not_offloaded_and_stays_with_a_late_result() -> None:
+    result = ToolMessage([{"type": "text", "text": LONG}, IMAGE], tool_call_id="x", name="look")
+    for edit in Edit:
+        assert gain_of(result, 2, edit) == 0
+    late = render(Frame(), number(HumanMessage("q"), result))[-1]
+    assert late.content[0] == {"type": "text", "text": "[late result of look]"}
+    assert late.content[-1] == IMAGE
+
+
 @settings(max_examples=100, deadline=None)
 @given(logs(), st.sampled_from(list(Edit)))
 def test_m16_an_edit_frees_what_its_gain_says(log: list[BaseMessage], edit: Edit) -> None:
