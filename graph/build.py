@@ -60,7 +60,7 @@ def build_agent(
     context_tools: bool = True,
     clock: Callable[[], float] | None = None,
     name: str = "headwater",
-) -> CompiledStateGraph[State, None, State, State]:
+) -> CompiledStateGraph[State, None, Any, State]:
     """Build the governed agent graph.
 
     Args:
@@ -167,8 +167,8 @@ def _compile(
     name: str,
     checkpointer: BaseCheckpointSaver[Any] | None = None,
     store: BaseStore | None = None,
-) -> CompiledStateGraph[State, None, State, State]:
-    graph: StateGraph[State, None, State, State] = StateGraph(State)
+) -> CompiledStateGraph[State, None, Any, State]:
+    graph: StateGraph[State, None, Any, State] = StateGraph(State)
     graph.add_node("intake", intake(engine))
     graph.add_node("watermark", watermark(engine))
     graph.add_node("offload", offload(engine))

@@ -51,14 +51,22 @@ def _parser() -> argparse.ArgumentParser:
         description=_HELP["demo"] + ". Needs no key and no network; takes about a minute. "
         "Exit code 0 when every check at the end holds, 1 when one does not, 2 for a mistake in the call.",
     )
-    demo.add_argument("--model", metavar="PROVIDER:NAME", help="a real model, e.g. openai:gpt-5.4 (costs money)")
-    demo.add_argument("--window", type=_positive, default=32_000, metavar="N", help="tokens (default: %(default)s)")
-    demo.add_argument("--steps", type=_positive, default=360, metavar="N", help="model calls (default: %(default)s)")
+    demo.add_argument(
+        "--model", metavar="PROVIDER:NAME", help="a real model, e.g. openai:gpt-5.4 (costs money)"
+    )
+    demo.add_argument(
+        "--window", type=_positive, default=32_000, metavar="N", help="tokens (default: %(default)s)"
+    )
+    demo.add_argument(
+        "--steps", type=_positive, default=360, metavar="N", help="model calls (default: %(default)s)"
+    )
     demo.add_argument("--keep", type=Path, metavar="DIR", help="leave everything in this new or empty folder")
     doctor = commands.add_parser("doctor", help=_HELP["doctor"], description=_HELP["doctor"] + ".")
     doctor.add_argument("--model", metavar="NAME", help="the model whose window to look up")
     doctor.add_argument("--window", type=_positive, metavar="N", help="a window set by hand, tokens")
-    doctor.add_argument("--memory", type=Path, default=Path(".headwater"), metavar="DIR", help="default: %(default)s")
+    doctor.add_argument(
+        "--memory", type=Path, default=Path(".headwater"), metavar="DIR", help="default: %(default)s"
+    )
     for command in (demo, doctor):
         command.add_argument("--lang", choices=("en", "zh"), default="en", help="language of what is printed")
     return parser

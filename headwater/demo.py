@@ -28,8 +28,11 @@ from headwater.demo_words import READER, READER_FOR, RECALL, ROUNDS, SYSTEM, Wor
 from headwater.graph import SubAgent, build_agent
 from headwater.lab.codebase_tools import Codebase
 from headwater.memory import Memory
+from headwater.nodes.subagent import delegate_tool
 from headwater.window.face import text_of
 from headwater.window.policy import WindowPolicy
+from headwater.window.sizes import window_of
+from headwater.window.tokens import count_text, count_tools
 
 PACKAGES = ("langgraph", "langchain_core")
 FIRST, SECOND = "explore", "recall"
@@ -91,7 +94,9 @@ class Run:
     def reader(self) -> SubAgent:
         """The sub-agent that reads one module."""
         language = self.options.language
-        return SubAgent("reader", READER_FOR[language], READER[language], self.tools(), model=self.models.reader)
+        return SubAgent(
+            "reader", READER_FOR[language], READER[language], self.tools(), model=self.models.reader
+        )
 
     def session(self, thread: str, prompts: list[str], steps: int) -> None:
         """Run one session, a round a prompt, in a memory opened anew on the same folder."""
@@ -142,6 +147,7 @@ def run_demo(options: Options, console: Console) -> int:
         PolicyError, WindowTooSmall: No step fits the window that was asked for.
     """
     words = Words(options.language)
+    WindowPolicy(window=options.window).lines()
     code = Codebase.installed(*PACKAGES)
     with _models(options) as models:
         folder = _folder(options.keep)
@@ -159,7 +165,10 @@ def run_demo(options: Options, console: Console) -> int:
         console.print(words("scripted", window=options.window) if options.model is None else head)
         console.print(words("folder", folder=folder), soft_wrap=True, highlight=False)
         first = max(1, round(options.steps * _FIRST_SHARE))
-        prompts = [text.format(steps=n) for text, n in zip(ROUNDS[options.language], (first, options.steps - first, 0), strict=True)]
+        prompts = [
+            text.format(steps=n)
+            for text, n in zip(ROUNDS[options.language], (first, options.steps - first, 0), strict=True)
+        ]
         screen = Screen(console, words, options.steps + 2)
         witness = Witness(lambda text: screen.event({"type": "headwater.fact", "text": text}))
         run = Run(options, models, folder, code, screen, witness)
@@ -188,19 +197,16 @@ def _outcome(run: Run, seconds: float) -> Outcome:
         answers=run.answers,
         first=FIRST,
         second=SECOND,
-        fixed_main=run_fixed(SYSTEM[run.options.language], run.tools(), [spec]),
-        fixed_reader=run_fixed(spec.prompt, list(spec.tools), []),
+        fixed_main=_fixed(SYSTEM[run.options.language], run.tools(), [spec]),
+        fixed_reader=_fixed(spec.prompt, list(spec.tools), []),
         over_window=totals.over_window if totals else None,
         violations=totals.violations if totals else None,
-        refused_requests=totals.requests if totals else 0,
+        asked=totals.requests if totals else 0,
     )
 
 
-def run_fixed(system: str, tools: list[BaseTool], subagents: list[SubAgent]) -> int:
+def _fixed(system: str, tools: list[BaseTool], subagents: list[SubAgent]) -> int:
     """Tokens of what stands in every request of an unmanaged agent: system prompt and its own tools."""
-    from headwater.nodes.subagent import delegate_tool
-    from headwater.window.tokens import count_text, count_tools
-
     own = [*tools, delegate_tool(subagents)] if subagents else tools
     return count_text(system) + count_tools(own)
 
@@ -217,12 +223,14 @@ def _models(options: Options) -> Iterator[Models]:
     from headwater.lab.provider import ModelSpec, StrictProvider, by_model
 
     cap = max(256, min(2_048, options.window // 8))
-    spec = ModelSpec(options.window, cap)
-    names = ("explorer", "reader", "summarizer")
+    own = ModelSpec(options.window, cap)
+    # A cheap model with a window of its own, of the size that is assumed of an unknown one.
+    windows = {"explorer": own, "reader": own, "summarizer": ModelSpec(window_of("summarizer").tokens)}
     explorer = Explorer()
     script = by_model({"explorer": explorer, "reader": explorer, "summarizer": chronicler})
-    with StrictProvider(script, models=dict.fromkeys(names, spec)) as provider:
-        main, reader, summarizer = (provider.openai(name, max_tokens=cap) for name in names)
+    with StrictProvider(script, models=windows) as provider:
+        main, reader = provider.openai("explorer", max_tokens=cap), provider.openai("reader", max_tokens=cap)
+        summarizer = provider.openai("summarizer")
         yield Models(main, reader, summarizer, provider)
 
 

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,7 +37,7 @@ class Outcome:
         first, second: Names of the two sessions; sub-agents' begin with their parent's.
         fixed_main, fixed_reader: Tokens that stand in every request of an unmanaged agent, or reader.
         over_window, violations: As the strict provider counted them; None with a real one.
-        refused_requests: Requests it saw, refused ones included.
+        asked: Requests it saw, refused ones included; 0 with a real one.
     """
 
     folder: Path
@@ -54,7 +53,7 @@ class Outcome:
     fixed_reader: int
     over_window: int | None
     violations: int | None
-    refused_requests: int
+    asked: int
 
     @property
     def sent(self) -> int:
@@ -101,19 +100,26 @@ def report(outcome: Outcome, console: Console, words: Words) -> int:
             console.print(Text(f"    {line}", "red"), soft_wrap=True)
     failed = sum(not check.holds for check in checks)
     if not checks[0].holds:
-        console.print(words("short", steps=outcome.steps))
-    console.print(words("where", folder=outcome.folder, artifacts=found.artifacts), soft_wrap=True, highlight=False)
-    console.print(Text(words("bad", count=failed), "bold red") if failed else Text(words("good"), "bold green"))
+        console.print(words("short", steps=outcome.steps, window=outcome.window), soft_wrap=True)
+    console.print(
+        words("where", folder=outcome.folder, artifacts=found.artifacts), soft_wrap=True, highlight=False
+    )
+    console.print(
+        Text(words("bad", count=failed), "bold red") if failed else Text(words("good"), "bold green")
+    )
     return 1 if failed else 0
 
 
 def _look(outcome: Outcome, memory: Memory) -> Found:
     sessions = {
-        name: outcome.fixed_reader if "/" in name else outcome.fixed_main for name in memory.archive.sessions()
+        name: outcome.fixed_reader if "/" in name else outcome.fixed_main
+        for name in memory.archive.sessions()
     }
     log = memory.archive.read(outcome.first, 1, memory.archive.last(outcome.first))
     conclusions = sum(
-        isinstance(m, ToolMessage) and m.name == "delegate" and (m.artifact or {}).get("status") in ("done", "partial")
+        isinstance(m, ToolMessage)
+        and m.name == "delegate"
+        and (m.artifact or {}).get("status") in ("done", "partial")
         for _, m in log
     )
     return Found(
@@ -126,25 +132,18 @@ def _look(outcome: Outcome, memory: Memory) -> Found:
     )
 
 
-@dataclass(frozen=True)
-class _Weighted:
-    """Tokens weighed by what a provider with a prefix cache asks for them."""
-
-    prices: Prices
-
-    @cached_property
-    def extra(self) -> float:
-        return self.prices.write - self.prices.read
-
-    def of(self, total: int, written: int) -> int:
-        return round(self.prices.read * total + self.extra * written)
+def _weighed(total: int, written: int, prices: Prices) -> int:
+    """Tokens by what a provider with a prefix cache asks for them."""
+    return round(prices.read * (total - written) + prices.write * written)
 
 
 def _table(outcome: Outcome, found: Found, words: Words) -> Table:
     bare, prices = found.unmanaged, Prices()
-    weigh = _Weighted(prices)
     told = outcome.of("summarize")
-    arrived, later = len(outcome.of("arrival")), sum(len(e["tags"]) for e in outcome.of("offload") + outcome.of("reclaim"))
+    arrived, later = (
+        len(outcome.of("arrival")),
+        sum(len(e["tags"]) for e in outcome.of("offload") + outcome.of("reclaim")),
+    )
     requests = outcome.witness.requests()
     fit = sum(x.tokens <= outcome.window for x in requests)
     table = Table(title=words("result"), title_justify="left")
@@ -157,8 +156,8 @@ def _table(outcome: Outcome, found: Found, words: Words) -> Table:
         (words("row:ratio"), f"{bare.sent / max(1, outcome.sent):.1f} ×", ""),
         (
             words("row:weighted", read=prices.read, write=prices.write),
-            f"{weigh.of(outcome.sent, outcome.sent - outcome.cached):,}",
-            f"{weigh.of(bare.sent, bare.written):,}",
+            f"{_weighed(outcome.sent, outcome.sent - outcome.cached, prices):,}",
+            f"{_weighed(bare.sent, bare.written, prices):,}",
         ),
         (words("row:cached"), f"{outcome.cached / max(1, outcome.sent):.0%}", ""),
         (words("row:largest"), f"{max((x.tokens for x in requests), default=0):,}", f"{bare.largest:,}"),
@@ -168,7 +167,11 @@ def _table(outcome: Outcome, found: Found, words: Words) -> Table:
             words("count:fits", fit=bare.fit, all=bare.requests),
         ),
         (words("row:raw"), f"{outcome.witness.raw_tokens:,}", ""),
-        (words("row:offloaded"), words("count:offloaded", total=arrived + later, arrived=arrived, later=later), ""),
+        (
+            words("row:offloaded"),
+            words("count:offloaded", total=arrived + later, arrived=arrived, later=later),
+            "",
+        ),
         (
             words("row:summarised"),
             words(
@@ -193,7 +196,7 @@ def _checks(outcome: Outcome, found: Found, words: Words) -> list[Check]:
     ratio = found.unmanaged.sent / max(1, outcome.sent)
     # A real provider's refusals show as overflow events; the strict one counts them itself.
     over = outcome.over_window if outcome.over_window is not None else len(outcome.of("overflow"))
-    seen = outcome.refused_requests or len(outcome.witness.sent)
+    seen = outcome.asked or len(outcome.witness.sent)
     checks = [
         Check(ratio >= LEAST_RATIO, words("check:ratio", least=LEAST_RATIO, ratio=ratio), []),
         Check(over == 0 and bool(requests), words("check:window", over=over, requests=seen), []),

@@ -11,7 +11,11 @@ from headwater.graph.build import UnknownModel, resolve_model
 _PROVIDERS = {
     "openai": (("OPENAI_API_KEY",), "langchain_openai", "headwater[openai]"),
     "anthropic": (("ANTHROPIC_API_KEY",), "langchain_anthropic", "headwater[anthropic]"),
-    "google_genai": (("GOOGLE_API_KEY", "GEMINI_API_KEY"), "langchain_google_genai", "langchain-google-genai"),
+    "google_genai": (
+        ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+        "langchain_google_genai",
+        "langchain-google-genai",
+    ),
     "deepseek": (("DEEPSEEK_API_KEY",), "langchain_deepseek", "langchain-deepseek"),
     "mistralai": (("MISTRAL_API_KEY",), "langchain_mistralai", "langchain-mistralai"),
     "groq": (("GROQ_API_KEY",), "langchain_groq", "langchain-groq"),

@@ -54,7 +54,11 @@ class Screen:
         self._water: dict[str, Any] | None = None
         self._briefs: dict[str, str] = {}
         self._progress = Progress(
-            BarColumn(40), MofNCompleteColumn(), TextColumn(words("steps")), TimeElapsedColumn(), console=console
+            BarColumn(40),
+            MofNCompleteColumn(),
+            TextColumn(words("steps")),
+            TimeElapsedColumn(),
+            console=console,
         )
         self._task = self._progress.add_task("", total=total)
 
@@ -122,7 +126,9 @@ class Screen:
         if self._water:
             style = _COLOURS[str(self._water["level"])]
             parts.append(Text.assemble((meter(self._water["estimate"], self._water["lines"]), style)))
-            lines = {k: v for k, v in self._water["lines"].items() if k in ("offload", "compact", "exhausted")}
+            lines = {
+                k: v for k, v in self._water["lines"].items() if k in ("offload", "compact", "exhausted")
+            }
             parts.append(Text.assemble((self._state(), style), "   ", (self.words("lines", **lines), "dim")))
         shown = Table.grid()
         for text in self._events:

@@ -180,7 +180,9 @@ class Witness(BaseCallbackHandler):
                 archived.update(map(_digest, texts))
                 size += sum(len(encode(text)) for text in texts)
             count += returned.total()
-            lost += [f"{session}: a result with digest {digest}" for digest in (returned - archived).elements()]
+            lost += [
+                f"{session}: a result with digest {digest}" for digest in (returned - archived).elements()
+            ]
         return Read(count, size, lost)
 
 

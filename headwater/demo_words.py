@@ -120,7 +120,8 @@ _ENGLISH = {
     "memory.sqlite and chroma/ (long-term facts)   checkpoints.sqlite",
     "good": "All checks hold.",
     "bad": "{count} check(s) do not hold.",
-    "short": "The longer the session, the larger the saving: {steps} steps may be too few for it; try --steps 200.",
+    "short": "The saving grows with the length of the session over the window: {steps} steps in a window of {window:,} may be "
+    "too few for it; try more --steps, or a smaller --window.",
     "stopped": "Stopped. What was done so far is in {folder}",
     "cut": "This round reached its limit of steps; going on with the next.",
 }
@@ -209,7 +210,7 @@ _CHINESE = {
     "memory.sqlite 与 chroma/（长期事实）   checkpoints.sqlite",
     "good": "全部检查通过。",
     "bad": "有 {count} 项检查没有通过。",
-    "short": "会话越长，节省越多：{steps} 步可能太少，请试试 --steps 200。",
+    "short": "会话相对窗口越长，节省越多：在 {window:,} 的窗口里 {steps} 步可能太少，请加大 --steps 或减小 --window。",
     "stopped": "已中断。此前的内容在 {folder}",
     "cut": "这一轮到达步数上限，继续下一轮。",
 }

@@ -135,7 +135,9 @@ def _archive(words: dict[str, str], memory: Memory, folder: Path) -> Finding:
 
 def _artifacts(words: dict[str, str], memory: Memory, folder: Path) -> Finding:
     home = folder / "artifacts"
-    names = sorted(f"artifacts/{f.relative_to(home).as_posix()}" for f in home.rglob("*.*") if not f.name.startswith("."))
+    names = sorted(
+        f"artifacts/{f.relative_to(home).as_posix()}" for f in home.rglob("*.*") if not f.name.startswith(".")
+    )
     damaged = []
     for name in names:
         try:

@@ -1,1 +1,30 @@
-""""""
+"""Measure and look: the strict provider, replay of recorded sessions, and pictures of the window."""
+
+from headwater.lab.provider import Reply, Request, StrictProvider, ToolCall
+from headwater.lab.replay import ReplayReport, replay
+from headwater.lab.sessions import NotASession, Session, load_session
+from headwater.lab.trace import Trace, trace
+
+__all__ = [
+    "NotASession",
+    "ReplayReport",
+    "Reply",
+    "Request",
+    "Session",
+    "StrictProvider",
+    "ToolCall",
+    "Trace",
+    "load_session",
+    "plot_window",
+    "replay",
+    "trace",
+]
+
+
+def __getattr__(name: str) -> object:
+    # matplotlib is an extra, and slow to import: only who draws loads it.
+    if name == "plot_window":
+        from headwater.lab.plot import plot_window
+
+        return plot_window
+    raise AttributeError(f"module 'headwater.lab' has no attribute {name!r}")

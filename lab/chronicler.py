@@ -74,7 +74,13 @@ def tell(source: str, *, chinese: bool) -> dict[str, object]:
             if page := _PAGE.match(line):
                 old = files.get(page[1], (int(page[2]), 0))
                 files[page[1]] = (min(old[0], int(page[2])), max(old[1], int(page[3])))
-            elif tool == "delegate" and row is None and line.strip() and len(heads) < 3 and not line.startswith("-"):
+            elif (
+                tool == "delegate"
+                and row is None
+                and line.strip()
+                and len(heads) < 3
+                and not line.startswith("-")
+            ):
                 heads.append(line.strip()[:160].rstrip(".。"))
     return _object(words, source, files, classes, searched, facts, heads, asked, last)
 

@@ -114,10 +114,14 @@ class Codebase:
         """A head line with the range, then the lines as they are; a last line says how to go on."""
         lines = self.text(_folder(path)).splitlines()
         if not 0 <= offset <= max(0, len(lines) - 1) or limit < 1:
-            raise ToolException(f"{path!r} has {len(lines):,} lines; offset={offset!r} limit={limit!r} is outside")
+            raise ToolException(
+                f"{path!r} has {len(lines):,} lines; offset={offset!r} limit={limit!r} is outside"
+            )
         end = min(len(lines), offset + min(limit, MAX_PAGE_LINES))
         more = [f"(go on with offset={end})"] if end < len(lines) else []
-        return "\n".join([f"{_folder(path)}: lines {offset + 1}-{end} of {len(lines)}", *lines[offset:end], *more])
+        return "\n".join(
+            [f"{_folder(path)}: lines {offset + 1}-{end} of {len(lines)}", *lines[offset:end], *more]
+        )
 
     def search(self, pattern: str, path: str = ".") -> str:
         """A head line with the number of hits, then the hits in order of path and line."""

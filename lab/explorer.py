@@ -208,20 +208,30 @@ class Conversation:
 
     def _answer(self) -> str:
         if not self.found.offsets and self.facts:
-            return "\n".join([self.words.recalled.format(count=len(self.facts)), *(f"- {f}" for f in self.facts)])
+            return "\n".join(
+                [self.words.recalled.format(count=len(self.facts)), *(f"- {f}" for f in self.facts)]
+            )
         central: list[ClassSeen] = self.found.central(self.within)[:6]
         lines = [
             self.words.read.format(
-                where=self.within or ", ".join(sorted({p.partition("/")[0] for p in self.found.offsets})) or ".",
+                where=self.within
+                or ", ".join(sorted({p.partition("/")[0] for p in self.found.offsets}))
+                or ".",
                 files=len(self.found.offsets),
                 lines=self.found.lines.total(),
             )
         ]
         lines += [f"- {self.words.fact(seen)}" for seen in central]
-        hubs = [p for p in sorted(self.found.offsets, key=lambda p: (-self.found.imports_of(p), p))[:3]]
-        lines += [f"- {self.words.hub.format(path=p, count=self.found.imports_of(p))}" for p in hubs if self.found.imports_of(p)]
+        hubs = list(sorted(self.found.offsets, key=lambda p: (-self.found.imports_of(p), p))[:3])
+        lines += [
+            f"- {self.words.hub.format(path=p, count=self.found.imports_of(p))}"
+            for p in hubs
+            if self.found.imports_of(p)
+        ]
         if self.conclusions:
-            lines.append(self.words.concluded.format(count=len(self.conclusions), modules=", ".join(self.delegated)))
+            lines.append(
+                self.words.concluded.format(count=len(self.conclusions), modules=", ".join(self.delegated))
+            )
         return "\n".join(lines)
 
 

@@ -78,7 +78,9 @@ class Findings:
             if heading:
                 # A class whose bases stand on lines of their own.
                 done = line.startswith(")")
-                heading.bases = f"{heading.bases} {'' if done else line.strip()}".strip().rstrip("," if done else "")
+                heading.bases = f"{heading.bases} {'' if done else line.strip()}".strip().rstrip(
+                    "," if done else ""
+                )
                 heading = None if done else heading
             elif found := _IMPORT.match(line):
                 module = (found[1] or found[2]).replace(".", "/")
@@ -93,7 +95,9 @@ class Findings:
             elif found := _CONSTANT.match(line):
                 self.constants.setdefault(found[1], (found[2], path))
             if "[" in line or "(" in line:
-                self.mentions.update(name for name in re.findall(r"\b[A-Z][a-z]\w{4,}\b", line) if name != package)
+                self.mentions.update(
+                    name for name in re.findall(r"\b[A-Z][a-z]\w{4,}\b", line) if name != package
+                )
 
     def _learn_hits(self, text: str) -> None:
         for row in text.splitlines():

@@ -6,7 +6,6 @@ needs.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import tempfile
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from headwater.memory.database import Database, StorageError, private_folder
 from headwater.memory.files import decode_text
+from headwater.window.stubs import artifact_name, encode
 
 _NAME = re.compile(r"artifacts/([0-9a-f]{2})/(\1[0-9a-f]{30})(\.[A-Za-z0-9]{1,16}|)")
 _SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,16}|")
@@ -62,8 +62,7 @@ class Artifacts:
         """
         if not _SUFFIX.fullmatch(suffix):
             raise PathRefused(f"suffix {suffix!r}: use a dot and up to 16 letters or digits, or nothing")
-        digest = hashlib.sha256(_encode(data)).hexdigest()[:32]
-        return f"artifacts/{digest[:2]}/{digest}{suffix}"
+        return artifact_name(_encode(data), suffix)
 
     def put(self, data: bytes | str, suffix: str = ".txt", *, session: str | None = None) -> str:
         """Store content and return its name. Whole or not at all; storing it again changes nothing.
@@ -127,7 +126,7 @@ class Artifacts:
             ) from error
         except OSError as error:
             raise ArtifactError(f"cannot read {name!r} under {str(self._root)!r}: {error}") from error
-        if not path.stem == hashlib.sha256(content).hexdigest()[:32]:
+        if path.stem != Path(artifact_name(content)).stem:
             raise ArtifactCorrupt(
                 f"{name!r} was changed on disk: restore it from a copy, or from the archive"
             )
@@ -194,7 +193,7 @@ class Artifacts:
 
 
 def _encode(data: bytes | str) -> bytes:
-    return data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    return encode(data) if isinstance(data, str) else data
 
 
 def _key(session: str) -> bytes:

@@ -50,7 +50,7 @@ def search(database: Database, stretches: Sequence[Stretch], query: str, limit: 
 
 def snippet_of(message: BaseMessage, query: str) -> str:
     """What to show of a message that was found."""
-    return lexical.snippet(codec.searchable(message), query)
+    return lexical.snippet(codec.searchable(message)[:INDEXED_CHARS], query)
 
 
 def forget(db: sqlite3.Connection, session: int, after: int) -> None:

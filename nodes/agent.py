@@ -65,7 +65,8 @@ def agent(engine: Engine) -> Runnable[State, Update]:
 def _bound(engine: Engine) -> Runnable[Any, Any]:
     """The model with its tools; where caching must be asked for, asked to cache all that is sent."""
     # Anthropic caches up to a marked block only; the others cache any prefix by themselves.
-    asked = {"cache_control": {"type": "ephemeral"}} if engine.model._llm_type == "anthropic-chat" else {}
+    marks = engine.model._llm_type == "anthropic-chat"
+    asked: dict[str, Any] = {"cache_control": {"type": "ephemeral"}} if marks else {}
     if engine.tools:
         return engine.model.bind_tools(list(engine.tools), **asked)
     return engine.model.bind(**asked)

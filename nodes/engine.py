@@ -4,6 +4,7 @@ It holds no state of a session: that is in the frame. What it keeps (views, text
 """
 
 import hashlib
+import json
 import time
 import uuid
 from collections import OrderedDict
@@ -17,6 +18,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
+from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from headwater.memory import Memory
 from headwater.nodes.budget import Budget
@@ -89,8 +91,8 @@ class Engine:
     @cached_property
     def identity(self) -> str:
         """Digest of model, system prompt and tools; when it changes the whole prefix does."""
-        names = [getattr(tool, "name", str(tool)) for tool in self.tools]
-        return _digest(model_name(self.model), self.system, *names)
+        schemas = [json.dumps(convert_to_openai_tool(tool), sort_keys=True) for tool in self.tools]
+        return _digest(model_name(self.model), self.system, *schemas)
 
     def check(self) -> None:
         """Refuse a window in which no step fits.

@@ -22,13 +22,13 @@ from headwater.window.marks import stamp, strip_echo, tag_of, unstamped
 from headwater.window.pins import add_pins, pins_of
 from headwater.window.stubs import is_only_stub, stub
 from headwater.window.tokens import count_text
+from headwater.window.view import PAGE_CALLS
 
 PREVIEW_TOKENS = 500
 # Explicit reads are asked for to be read: they stay unless they would fill a quarter of the window.
 READ_TOOLS = ("read", "view", "open", "cat", "file_read", "ctx_expand")
-# Pages that the model asked for are capped at their source and never offloaded again on arrival.
-PAGE_TOOLS = frozenset({"file_read", "ctx_expand", "ctx_search"})
 PINS_SHARE = 0.05
+CLEAN_CHARS = 2_000_000
 
 
 def intake(engine: Engine) -> Node:
@@ -115,7 +115,8 @@ def _received(engine: Engine, message: BaseMessage, tag: int) -> BaseMessage:
         text = text_of(message)
     else:
         return stamp(message, tag)
-    cleaned = text if message.name in PAGE_TOOLS else clean(text)
+    # What is this long becomes an artifact in any case, as it came; to clean it first would take minutes.
+    cleaned = text if message.name in PAGE_CALLS or len(text) > CLEAN_CHARS else clean(text)
     if _too_large(engine, message, cleaned):
         # The bytes as they came are the artifact; what is shown of them is clean.
         try:
@@ -132,7 +133,7 @@ def _received(engine: Engine, message: BaseMessage, tag: int) -> BaseMessage:
 
 
 def _too_large(engine: Engine, message: ToolMessage, text: str) -> bool:
-    if message.name in PAGE_TOOLS or is_only_stub(text):
+    if message.name in PAGE_CALLS or is_only_stub(text):
         return False
     quarter = engine.lines.window // 4
     limit = min(engine.policy.arrival, quarter)

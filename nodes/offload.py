@@ -5,7 +5,7 @@ Reads `step["edits"]`; writes each text to an artifact before its stub may stand
 
 from collections.abc import Mapping
 
-from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
 
 from headwater.memory import ArtifactError
@@ -51,7 +51,7 @@ def apply_edits(
         message = by_tag.get(tag)
         if message is None or tag in frame.edits:
             continue
-        if edit is Edit.OFFLOAD and isinstance(message, ToolMessage):
+        if edit is Edit.OFFLOAD and not isinstance(message, AIMessage):
             try:
                 engine.memory.artifacts.put(text_of(message))
             except (ArtifactError, OSError) as error:

@@ -62,18 +62,15 @@ def outgrown(engine: Engine, frame: Frame) -> bool:
 
 
 def compartments(engine: Engine, frame: Frame) -> list[Compartment]:
-    """The session's told history up to the frame's boundary, oldest first."""
-    rows = engine.memory.archive.compartments(frame.session)
-    told: list[Compartment] = []
-    for _, row in rows:
-        part = Compartment.from_dict(row)
-        if part.last > frame.boundary:
-            continue
-        # A run that was rolled back may have told a stretch that is told again: the later row counts.
-        while told and told[-1].last >= part.first:
-            told.pop()
-        told.append(part)
-    return told
+    """The compartments that the frame names, oldest first.
+
+    A run that was rolled back, or another branch of the thread, may have told the same stretch in its own way:
+    those rows are in the archive too, and no business of this frame.
+    """
+    if not frame.told:
+        return []
+    rows = dict(engine.memory.archive.compartments(frame.session))
+    return [Compartment.from_dict(rows[row]) for row in frame.told if row in rows]
 
 
 def history_budget(engine: Engine) -> int:

@@ -79,10 +79,12 @@ def _prepare(
 def _publish(
     engine: Engine, state: State, frame: Frame, stretch: list[tuple[int, BaseMessage]], told: Told
 ) -> Update:
-    for part in told.compartments:
-        engine.memory.archive.put_compartment(frame.session, part.to_dict())
+    rows = [
+        engine.memory.archive.put_compartment(frame.session, part.to_dict()) for part in told.compartments
+    ]
     frame = frame.with_(
         boundary=stretch[-1][0],
+        told=(*frame.told, *rows),
         zone=max(frame.zone, stretch[-1][0]),
         spent=frame.spent + told.tokens,
         pending={tag: p for tag, p in frame.pending.items() if tag > stretch[-1][0]},

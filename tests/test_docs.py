@@ -95,6 +95,13 @@ def test_the_drawn_graph_is_the_one_that_is_built(path: Path, tmp_path: Path) ->
     assert edges == {(edge.source, edge.target) for edge in built.edges}
 
 
+def test_every_event_that_is_sent_is_listed_and_no_other() -> None:
+    sources = "\n".join(path.read_text("utf-8") for path in (ROOT / "nodes").glob("*.py"))
+    sent = set(re.findall(r'\bemit\(\s*"(\w+)"', sources))
+    section = (ROOT / "docs/architecture.md").read_text("utf-8").partition("## Events")[2].partition("```")[0]
+    assert set(re.findall(r"`(?:headwater)?\.(\w+)`", section)) == sent
+
+
 def test_every_dependency_has_its_reason() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     named = [

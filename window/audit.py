@@ -231,8 +231,8 @@ def repair(
 
     Args:
         p1: The summary.
-        required: Names, most binding first. Names with line breaks or outer blanks, or longer than a quarter of the limit,
-            are left out; the archive has them.
+        required: Names, most binding first. Names with line breaks or outer blanks, or longer than a quarter
+            of the limit, are left out; the archive has them.
         limit: Most tokens of the anchor line; the first name that does not fit ends it.
         language: ``zh`` labels the line in Chinese; by default the summary's own.
         count: Counts the tokens of a text.

@@ -18,7 +18,7 @@ from langchain_core.messages import (
 )
 
 from headwater.window.frame import Edit
-from headwater.window.marks import mark
+from headwater.window.marks import STAMP, mark
 from headwater.window.stubs import dropped, is_only_stub, stub, stub_arguments
 from headwater.window.tokens import count_message, count_text
 
@@ -88,8 +88,15 @@ def assistant_face(message: AIMessage, tag: int, edit: str | None, calls: list[T
         content = NO_TEXT
     elif isinstance(content, str) and not content.strip():
         content = ""
-    reasoning = {k: _safe_value(v) for k, v in kwargs.items() if k in _REASONING_KEYS}
-    return AIMessage(content=content, tool_calls=calls, id=message.id, additional_kwargs=reasoning)
+    # What else a client keeps here it wants back (signatures, item ids), but for its own copy of the calls.
+    kept = {k: _safe_value(v) for k, v in kwargs.items() if k not in (STAMP, "tool_calls", "function_call")}
+    return AIMessage(
+        content=content,
+        tool_calls=calls,
+        id=message.id,
+        additional_kwargs=kept,
+        response_metadata=message.response_metadata,
+    )
 
 
 def valid_calls(message: AIMessage) -> list[ToolCall]:

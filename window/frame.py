@@ -65,6 +65,7 @@ class Frame:
     Attributes:
         session: The archive's name of the session.
         boundary: Last tag told by compartments; what stands after it is the tail.
+        told: Ids of the compartments that tell it: a branch of the same session has others.
         folded: The boundary at the last fold; compartments and pins after it stand in the delta.
         baseline, delta: Artifact names of the rendered m[0] and m[1]; "" where there is none.
         contract: Artifact name of the leading system messages' text; `lead` is the last of their tags.
@@ -88,6 +89,7 @@ class Frame:
 
     session: str = ""
     boundary: int = 0
+    told: tuple[int, ...] = ()
     folded: int = 0
     baseline: str = ""
     delta: str = ""
@@ -114,6 +116,7 @@ class Frame:
     def to_state(self) -> dict[str, Any]:
         """Plain values for a checkpoint, without edits and hints; no class of ours is needed to read it."""
         data = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _OWN_CHANNEL}
+        data["told"] = list(self.told)
         data["pins"] = [list(pin) for pin in self.pins]
         data["pending"] = {tag: [str(p.edit), p.gain, p.since] for tag, p in self.pending.items()}
         return {"v": VERSION, **data}
@@ -139,6 +142,7 @@ class Frame:
             )
         known = {f.name for f in fields(cls)}
         values = {k: v for k, v in data.items() if k in known}
+        values["told"] = tuple(data.get("told", ()))
         values["pins"] = tuple(Pin(*pin) for pin in data.get("pins", ()))
         values["pending"] = {
             int(tag): Pending(Edit(edit), gain, since)

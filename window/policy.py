@@ -108,8 +108,8 @@ class WindowPolicy:
     def lines(self, window: int | None = None, max_output: int | None = None) -> Lines:
         """The lines for a window of `window` tokens (default: the policy's, else 128k).
 
-        `max_output` is the request's output cap or the model's maximum, where known. The reserve
-        never takes more than seven eighths of the window, so that the lines stay positive.
+        `max_output` is the model's maximum, where known. The reserve never takes more than seven eighths of
+        the window, so that the lines stay positive.
         """
         size = self.window or window or FLOOR_WINDOW
         reserve = self.output_reserve

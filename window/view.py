@@ -20,6 +20,8 @@ from headwater.window.tokens import count_message, count_text
 
 # What these tools return or take is governance itself: a note, a page somebody asked for just now.
 EXEMPT_CALLS = frozenset({"ctx_note", "ctx_reduce", "ctx_memory"})
+# What these return lies in the archive already, under another tag or name: no second copy, no second stub.
+PAGE_CALLS = frozenset({"file_read", "ctx_expand", "ctx_search"})
 
 
 class View:
@@ -156,7 +158,9 @@ class View:
                 return None
             # No text has more tokens than three times its characters, so short ones need no count.
             heavy = len(text) * 3 >= policy.min_result and count_text(text) >= policy.min_result
-            return Edit.OFFLOAD if heavy else None
+            if not heavy:
+                return None
+            return Edit.DROP if message.name in PAGE_CALLS else Edit.OFFLOAD
         if isinstance(message, AIMessage):
             exempt = any(call["name"] in EXEMPT_CALLS for call in message.tool_calls)
             if not exempt and message.tool_calls and argument_tokens(message) >= policy.min_arguments:

@@ -101,7 +101,9 @@ def served(script: Script) -> StrictProvider:
     return StrictProvider(script, window=WINDOW, models={"cheap": ModelSpec(64_000)})
 
 
-def walk(provider: StrictProvider, wire: str, memory: Memory, saver: BaseCheckpointSaver[Any] | None) -> Agent:
+def walk(
+    provider: StrictProvider, wire: str, memory: Memory, saver: BaseCheckpointSaver[Any] | None
+) -> Agent:
     model = client(provider, wire, max_tokens=1_000)
     return build_agent(
         model,
@@ -204,7 +206,8 @@ def test_stream_messages_gives_the_models_tokens(memory: Memory, wire: str) -> N
             client(provider, wire), tools=[inspector(50)], policy=WindowPolicy(window=WINDOW), memory=memory
         )
         chunks = [
-            c for c, _ in agent.stream(says("Inspect."), config(), stream_mode="messages")
+            c
+            for c, _ in agent.stream(says("Inspect."), config(), stream_mode="messages")
             if isinstance(c, AIMessageChunk)
         ]
     text = "".join(str(chunk.text) for chunk in chunks)
@@ -217,7 +220,8 @@ def test_stream_messages_keeps_sub_agents_and_summaries_apart(memory: Memory) ->
     with served(walker()) as provider:
         agent = walk(provider, "openai", memory, InMemorySaver())
         seen = [
-            (str(c.text), meta) for c, meta in agent.stream(says(TASK), config(), stream_mode="messages")
+            (str(c.text), meta)
+            for c, meta in agent.stream(says(TASK), config(), stream_mode="messages")
             if isinstance(c, AIMessageChunk)
         ]
     own = "".join(text for text, meta in seen if meta["langgraph_node"] == "agent")

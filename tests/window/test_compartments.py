@@ -163,7 +163,7 @@ def test_g18_a_run_of_archived_compartments_is_one_line_that_says_how_to_open_it
     told = [Compartment(i, i, f"Stretch {i}", "Told.", importance=100 if i == 5 else 1) for i in range(40)]
     costs = (decay_tier(39 - c.first, c.importance, 1.0) for c in told)
     block = render_history(told, sum((322, 109, 35, 20, 0)[tier - 1] for tier in costs))
-    assert block.startswith('[§0–4§: 5 archived, open with ctx_expand("0-4")]\n\n### §5§ Stretch 5\nTold.')
+    assert block.startswith('[§0–4§: 5 archived, open with ctx_expand("0-4")]\n\n### §5§ Stretch 5\n\n[')
     assert '\n\n[§6–23§: 18 archived, open with ctx_expand("6-23")]\n\n### §24§' in block
     chinese = [make(i, 1, title="数据库排障") for i in range(40)]
     assert "段已归档，用 ctx_expand(" in render_history(chinese, 2000)
