@@ -73,7 +73,7 @@ def build_agent(
         memory: Where sessions, artifacts and facts live; default: `.headwater` in the working directory.
         checkpointer, store: LangGraph's, as for any graph.
         prices: The provider's, to decide when moving the window pays.
-        context_tools: Whether to offer file_read, ctx_expand, ctx_search, ctx_note and ctx_memory.
+        context_tools: Whether to offer file_read and the ctx_ tools.
         clock: Seconds; for tests and replays.
         name: The graph's name in traces.
 

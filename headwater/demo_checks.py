@@ -208,12 +208,12 @@ def _checks(outcome: Outcome, found: Found, words: Words) -> list[Check]:
     checks += [
         Check(
             not stubs.lost,
-            words("check:stubs", artifacts=stubs.count, bytes=stubs.size, lost=len(stubs.lost)),
+            words("check:stubs", artifacts=stubs.things, bytes=stubs.size, lost=len(stubs.lost)),
             stubs.lost,
         ),
         Check(
-            not archive.lost and archive.count > 0,
-            words("check:archive", results=archive.count, bytes=archive.size, lost=len(archive.lost)),
+            not archive.lost and archive.things > 0,
+            words("check:archive", results=archive.things, bytes=archive.size, lost=len(archive.lost)),
             archive.lost,
         ),
         Check(

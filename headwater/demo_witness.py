@@ -47,7 +47,7 @@ class Stub(NamedTuple):
 class Read(NamedTuple):
     """What a check of stored bytes found: how many things, their bytes, and those that did not come back."""
 
-    count: int
+    things: int
     size: int
     lost: list[str]
 

@@ -4,12 +4,14 @@ from dataclasses import dataclass
 from typing import Any
 
 SYSTEM = {
-    "en": "You are a careful engineer who reads large code bases. Work through the tools; say in one sentence why, "
+    "en": "You are a careful engineer who reads large code bases. Work through the tools; say in one "
+    "sentence why, "
     "then call.",
     "zh": "你是一名细心的工程师，擅长阅读大型代码库。通过工具工作：先用一句话说明理由，再调用工具。",
 }
 READER = {
-    "en": "You read one module of a code base for somebody else. Your last message is all they will see of it.",
+    "en": "You read one module of a code base for somebody else. Your last message is all they will see "
+    "of it.",
     "zh": "你替别人阅读代码库中的一个模块。对方只会看到你的最后一条消息。",
 }
 READER_FOR = {
@@ -18,17 +20,21 @@ READER_FOR = {
 }
 ROUNDS = {
     "en": (
-        'Explore the source of langgraph and langchain_core with list_dir, read_file and search, from list_dir(".") '
-        "on. As soon as you see where the weight lies, delegate the three largest modules to sub-agents, all three in "
+        "Explore the source of langgraph and langchain_core with list_dir, read_file and search, from "
+        'list_dir(".") '
+        "on. As soon as you see where the weight lies, delegate the three largest modules to "
+        "sub-agents, all three in "
         "one message. Keep what a newcomer must know with ctx_memory. You must not change or run any code. "
         "Take about {steps} steps, then answer in a few lines.",
-        "Go on with what has not been read yet, and follow the imports. Take about {steps} steps, then answer.",
+        "Go on with what has not been read yet, and follow the imports. Take about {steps} steps, then "
+        "answer.",
         "Close the work: sum up what you found, in at most twelve lines.",
     ),
     "zh": (
         '用 list_dir、read_file 和 search 探索 langgraph 与 langchain_core 的源码，从 list_dir(".") 开始。'
         "一旦看出重点在哪里，就在同一条消息里把最大的三个模块分别委派给子智能体。"
-        "新人必须知道的事实用 ctx_memory 记下来。不得修改或运行任何代码。大约用 {steps} 步，然后用几行话回答。",
+        "新人必须知道的事实用 ctx_memory 记下来。不得修改或运行任何代码。大约用 {steps} 步，"
+        "然后用几行话回答。",
         "继续阅读还没有读过的部分，并沿着导入关系走。大约用 {steps} 步，然后回答。",
         "结束这项工作：用不超过十二行总结你的发现。",
     ),
@@ -39,8 +45,10 @@ RECALL = {
 }
 
 _ENGLISH = {
-    "title": "An agent explores {packages}: {files:,} files, {lines:,} lines, through a window of {window:,} tokens",
-    "scripted": "Model: scripted, behind a local server that refuses what real providers refuse; its window is "
+    "title": "An agent explores {packages}: {files:,} files, {lines:,} lines, through a window of "
+    "{window:,} tokens",
+    "scripted": "Model: scripted, behind a local server that refuses what real providers refuse; its "
+    "window is "
     "{window:,} tokens. No key, no network.",
     "real": "Model: {model}. Its window is taken as {window:,} tokens.",
     "folder": "Folder: {folder}",
@@ -56,7 +64,8 @@ _ENGLISH = {
     "EXHAUSTED": "exhausted",
     "arrival": "{tool}: {chars:,} characters never entered the window; stored as {artifact}",
     "offload": "{count} messages left the window ({reason})",
-    "summarize": "§{first}§ to §{last}§, {tokens:,} tokens, told in {compartments} compartment(s) by {sources}",
+    "summarize": "§{first}§ to §{last}§, {tokens:,} tokens, told in {compartments} compartment(s) by "
+    "{sources}",
     "reclaim": "emergency: {count} results left the window",
     "overflow": "the provider refused {requested} tokens (limit {limit}); going out smaller",
     "delegate": "{agent} starts: {brief}",
@@ -110,24 +119,30 @@ _ENGLISH = {
     "check:ratio": "at least {least} × fewer tokens sent: {ratio:.1f} ×",
     "check:window": "requests over the window: {over:,} of {requests:,}",
     "check:rules": "requests the provider's rules refuse: {broken:,} of {requests:,}",
-    "check:stubs": "every offloaded byte reads back: {artifacts:,} artifacts named in the window, {bytes:,} bytes, "
+    "check:stubs": "every offloaded byte reads back: {artifacts:,} artifacts named in the window, "
+    "{bytes:,} bytes, "
     "{lost:,} lost",
-    "check:archive": "every tool result reads back from the archive: {results:,} results, {bytes:,} bytes, {lost:,} lost",
+    "check:archive": "every tool result reads back from the archive: {results:,} results, {bytes:,} "
+    "bytes, {lost:,} lost",
     "check:conclusions": "conclusions returned: {found} of {wanted}",
-    "check:recall": "a second session starts from memory: {held} of {facts} facts in its first request, {used} in its "
+    "check:recall": "a second session starts from memory: {held} of {facts} facts in its first request, "
+    "{used} in its "
     "answer",
-    "where": "Look at it: {folder}\n  archive.sqlite (every message)   artifacts/ ({artifacts:,} offloaded texts)   "
+    "where": "Look at it: {folder}\n  archive.sqlite (every message)   artifacts/ ({artifacts:,} "
+    "offloaded texts)   "
     "memory.sqlite and chroma/ (long-term facts)   checkpoints.sqlite",
     "good": "All checks hold.",
     "bad": "{count} check(s) do not hold.",
-    "short": "The saving grows with the length of the session over the window: {steps} steps in a window of {window:,} may be "
+    "short": "The saving grows with the length of the session over the window: {steps} steps in a "
+    "window of {window:,} may be "
     "too few for it; try more --steps, or a smaller --window.",
     "stopped": "Stopped. What was done so far is in {folder}",
     "cut": "This round reached its limit of steps; going on with the next.",
 }
 _CHINESE = {
     "title": "智能体探索 {packages}：{files:,} 个文件，{lines:,} 行，窗口为 {window:,} 个 token",
-    "scripted": "模型：脚本模型，位于本地服务器之后；凡真实服务商会拒绝的请求，它同样拒绝。它的窗口是 {window:,} 个 token。"
+    "scripted": "模型：脚本模型，位于本地服务器之后；凡真实服务商会拒绝的请求，它同样拒绝。它的窗口是 "
+    "{window:,} 个 token。"
     "不需要密钥，不联网。",
     "real": "模型：{model}。窗口按 {window:,} 个 token 计。",
     "folder": "目录：{folder}",
@@ -202,15 +217,18 @@ _CHINESE = {
     "check:ratio": "发送的 token 至少减少到 1/{least}：实际为 1/{ratio:.1f}",
     "check:window": "超过窗口的请求：{requests:,} 个中有 {over:,} 个",
     "check:rules": "违反服务商规则的请求：{requests:,} 个中有 {broken:,} 个",
-    "check:stubs": "卸载的每个字节都能读回：窗口中提到 {artifacts:,} 个文件，{bytes:,} 字节，丢失 {lost:,} 个",
+    "check:stubs": "卸载的每个字节都能读回：窗口中提到 {artifacts:,} 个文件，{bytes:,} 字节，丢失 "
+    "{lost:,} 个",
     "check:archive": "每个工具结果都能从存档读回：{results:,} 个结果，{bytes:,} 字节，丢失 {lost:,} 个",
     "check:conclusions": "返回的结论：{found} / {wanted}",
-    "check:recall": "第二个会话从记忆开始：{facts} 条事实中有 {held} 条在它的第一个请求里，{used} 条出现在回答里",
+    "check:recall": "第二个会话从记忆开始：{facts} 条事实中有 {held} 条在它的第一个请求里，{used} "
+    "条出现在回答里",
     "where": "可以查看：{folder}\n  archive.sqlite（全部消息）   artifacts/（{artifacts:,} 份卸载的文本）   "
     "memory.sqlite 与 chroma/（长期事实）   checkpoints.sqlite",
     "good": "全部检查通过。",
     "bad": "有 {count} 项检查没有通过。",
-    "short": "会话相对窗口越长，节省越多：在 {window:,} 的窗口里 {steps} 步可能太少，请加大 --steps 或减小 --window。",
+    "short": "会话相对窗口越长，节省越多：在 {window:,} 的窗口里 {steps} 步可能太少，请加大 --steps "
+    "或减小 --window。",
     "stopped": "已中断。此前的内容在 {folder}",
     "cut": "这一轮到达步数上限，继续下一轮。",
 }

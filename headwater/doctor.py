@@ -11,7 +11,8 @@ from headwater.window.sizes import max_output_of, window_of
 from headwater.window.tokens import count_text, ready, tokenizer
 
 _ENGLISH = {
-    "window": "Window of {model}: {tokens:,} tokens, by {source}. Lines: offload {offload:,}, compact {compact:,}, "
+    "window": "Window of {model}: {tokens:,} tokens, by {source}. Lines: offload {offload:,}, compact "
+    "{compact:,}, "
     "exhausted {exhausted:,}.",
     "no model": "an unnamed model",
     "bad window": "Window: {error}",
@@ -32,7 +33,8 @@ _ENGLISH = {
     "broken": "{part}: {error}",
 }
 _CHINESE = {
-    "window": "{model} 的窗口：{tokens:,} 个 token，依据是{source}。水位线：卸载 {offload:,}，压缩 {compact:,}，"
+    "window": "{model} 的窗口：{tokens:,} 个 token，依据是{source}。水位线：卸载 {offload:,}，压缩 "
+    "{compact:,}，"
     "耗尽 {exhausted:,}。",
     "no model": "未指定的模型",
     "bad window": "窗口：{error}",

@@ -72,8 +72,8 @@ def tell(source: str, *, chinese: bool) -> dict[str, object]:
         elif kind == "TR":
             classes.update(_CLASS.findall(line))
             if page := _PAGE.match(line):
-                old = files.get(page[1], (int(page[2]), 0))
-                files[page[1]] = (min(old[0], int(page[2])), max(old[1], int(page[3])))
+                first, end = files.get(page[1], (0, 0))
+                files[page[1]] = (min(first or int(page[2]), int(page[2])), max(end, int(page[3])))
             elif (
                 tool == "delegate"
                 and row is None
@@ -91,7 +91,8 @@ def _called(
     if name == "read_file" and (path := _PATH.search(args)):
         files.setdefault(path[1], (0, 0))
     elif name == "search":
-        searched.update(dict.fromkeys(re.findall(r"[A-Za-z_]\w{3,}", args.partition('"path"')[0])[1:]))
+        pattern = args.partition('"path"')[0].replace(r"\\b", " ")
+        searched.update(dict.fromkeys(re.findall(r"[A-Za-z_]\w{3,}", pattern)[1:]))
     elif name == "ctx_memory" and (fact := _FACT.search(args)):
         facts[fact[1]] = None
 
@@ -146,5 +147,9 @@ def _object(
 
 
 def _closed(text: str) -> str:
+    """The text with a full stop of its own language."""
     text = text.strip()
-    return text if text.endswith((".", "。", "!", "！", "?", "？")) else f"{text.rstrip('…,;:，；：')}."
+    if text.endswith((".", "。", "!", "！", "?", "？")):
+        return text
+    text = text.rstrip("…,;:，；：")
+    return text + ("。" if text and text[-1] > "\u2e80" else ".")

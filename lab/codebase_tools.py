@@ -52,7 +52,9 @@ class Codebase:
         for name, root in sorted(self._roots.items()):
             for file in sorted(root.rglob("*.py")):
                 path = f"{name}/{file.relative_to(root).as_posix()}"
-                found[path] = len(self.text(path).splitlines())
+                # A link that leads out of the package is not part of it.
+                if self._confined(path):
+                    found[path] = len(self.text(path).splitlines())
         return found
 
     def text(self, path: str) -> str:

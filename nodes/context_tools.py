@@ -10,7 +10,7 @@ from langgraph.prebuilt import InjectedState
 from headwater.memory import Category, FactRefused, Memory, StorageError, UnknownTag, page
 from headwater.nodes.engine import Engine
 from headwater.window.face import safe, text_of
-from headwater.window.marks import TagError, mark, parse_ranges
+from headwater.window.marks import TagError, mark, parse_ranges, tag_of
 from headwater.window.tokens import count_text
 
 EXPAND_TOKENS = 15_000
@@ -18,7 +18,7 @@ _SHARE = 0.15
 
 
 def context_tools(engine: Engine) -> list[BaseTool]:
-    """`file_read`, `ctx_expand`, `ctx_search`, `ctx_note`, `ctx_memory` for one agent."""
+    """`file_read` and the `ctx_` tools for one agent."""
     memory = engine.memory
 
     def file_read(path: str, offset: int = 0, limit: int = 200, char_offset: int | None = None) -> str:
@@ -57,6 +57,13 @@ def context_tools(engine: Engine) -> list[BaseTool]:
             raise ToolException("the note is empty; write what must stay in sight")
         return f"Noted ({kind}); it stays in sight."
 
+    def ctx_reduce(tags: str, state: Annotated[dict[str, Any] | None, InjectedState] = None) -> str:
+        """Let go of earlier tool results you no longer need, by § numbers, e.g. tags="3-5,8".
+
+        They leave when it costs least, and can always be read back with ctx_expand.
+        """
+        return _let_go(tags, state or {})
+
     def ctx_memory(
         action: Literal["write", "search", "list"], content: str = "", category: str = "PROJECT_RULES"
     ) -> str:
@@ -66,13 +73,22 @@ def context_tools(engine: Engine) -> list[BaseTool]:
         """
         return _remembered(memory, action, content, category)
 
-    functions = (file_read, ctx_expand, ctx_search, ctx_note, ctx_memory)
+    functions = (file_read, ctx_expand, ctx_search, ctx_note, ctx_reduce, ctx_memory)
     tools: list[BaseTool] = []
     for function in functions:
         tool = StructuredTool.from_function(function, name=function.__name__)
         tool.handle_tool_error = True
         tools.append(tool)
     return tools
+
+
+def _let_go(tags: str, state: dict[str, Any]) -> str:
+    """Answer a `ctx_reduce`: intake queues what is named here, no request changes because of it (G9)."""
+    try:
+        wanted = parse_ranges(tags, known=map(tag_of, state.get("messages") or []))
+    except TagError as error:
+        raise ToolException(str(error)) from error
+    return f"{len(wanted)} messages are marked; they leave when it costs least."
 
 
 def _page_tokens(engine: Engine) -> int:

@@ -94,7 +94,7 @@ class Historian:
     def _tell(self, stretch: Stretch, depth: int) -> Generator[Ask, Answer, list[Compartment]]:
         source = transcript(stretch)
         weight = count_text(source)
-        if not self._model or not self._may_call(weight):
+        if not self._model or not self._may_call(min(weight, self._chunk)):
             return [self._digest(stretch)]
         if weight <= self._chunk:
             told, too_large = yield from self._ask(stretch, source, weight)
@@ -116,7 +116,8 @@ class Historian:
         cap = max(MIN_OUTPUT, min(MAX_OUTPUT, weight // 4))
         messages = self._messages(source, cap)
         for _ in range(2):
-            if not self._may_call(weight):
+            # What the call may cost in all: what is asked, and the longest answer.
+            if not self._may_call(cap + sum(count_text(text_of(m)) + 8 for m in messages)):
                 return None, False
             self._calls += 1
             answer = yield Ask(messages, cap, min(300.0, 90.0 + 30.0 * len(source) / 10_000))
@@ -162,7 +163,7 @@ class Historian:
 
     def _may_call(self, weight: int) -> bool:
         left = None if self._budget is None else self._budget - self._tokens
-        return self._calls < MAX_CALLS and (left is None or left > min(weight, self._chunk))
+        return self._calls < MAX_CALLS and (left is None or left >= weight)
 
 
 def halve(stretch: Stretch) -> tuple[Stretch, Stretch] | None:

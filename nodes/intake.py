@@ -5,6 +5,7 @@ before is touched: a result over the arrival limit becomes an artifact before an
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
@@ -18,7 +19,7 @@ from headwater.window.audit import language_of
 from headwater.window.clean import clean
 from headwater.window.face import text_of
 from headwater.window.frame import Frame, Pin
-from headwater.window.marks import stamp, strip_echo, tag_of, unstamped
+from headwater.window.marks import TagError, parse_ranges, stamp, strip_echo, tag_of, unstamped
 from headwater.window.pins import add_pins, pins_of
 from headwater.window.stubs import is_only_stub, stub
 from headwater.window.tokens import count_text
@@ -55,6 +56,7 @@ def take_in(engine: Engine, state: State, config: RunnableConfig) -> tuple[Frame
     # Without a checkpointer a caller hands in the messages again: they are read as at the first time.
     seen = [*messages[: len(messages) - len(fresh)], *numbered] if begins else numbered
     frame = _lead(engine, frame, messages, seen)
+    frame = _reduce(frame, messages, numbered)
     frame, hints = _pin(engine, frame, seen, state.get("pins") or [])
     emit("intake", first=tags[0], last=tags[-1], session=frame.session)
     return frame, {"messages": numbered, "hints": hints}
@@ -178,3 +180,14 @@ def _pin(
         if new:
             hints[shown] = "\n".join(f"[task note] {pin.text}" for pin in new)
     return (frame if pins == frame.pins else frame.with_(pins=pins)), hints
+
+
+def _reduce(frame: Frame, messages: Sequence[BaseMessage], numbered: Sequence[BaseMessage]) -> Frame:
+    """Queue the tags that the model asked to let go of (G9); what its tool refused is left out."""
+    asked: list[int] = []
+    for message in numbered:
+        for call in message.tool_calls if isinstance(message, AIMessage) else ():
+            if call["name"] == "ctx_reduce":
+                with suppress(TagError):
+                    asked += parse_ranges(str(call["args"].get("tags", "")), map(tag_of, messages))
+    return frame.with_(reduce=tuple(dict.fromkeys([*frame.reduce, *asked]))) if asked else frame

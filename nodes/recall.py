@@ -64,7 +64,7 @@ def outgrown(engine: Engine, frame: Frame) -> bool:
 def compartments(engine: Engine, frame: Frame) -> list[Compartment]:
     """The compartments that the frame names, oldest first.
 
-    A run that was rolled back, or another branch of the thread, may have told the same stretch in its own way:
+    A run that was rolled back, or another branch of the thread, may have told the same stretch in its way:
     those rows are in the archive too, and no business of this frame.
     """
     if not frame.told:

@@ -10,6 +10,8 @@ from headwater.nodes.state import Node, State, Update
 from headwater.window.policy import Level
 from headwater.window.schedule import Plan, plan, worthwhile
 
+# `summarise="cold"`: from this many tokens on a cold start is taken to tell what stands before the zone.
+COLD_TAIL = 60_000
 Route = Literal["agent", "offload", "summarize", "reclaim", "halt"]
 
 # M8: offload strictly before summarise. Each remedy once a step; the second `reclaim` cuts to the bone.
@@ -30,7 +32,8 @@ def watermark(engine: Engine) -> Node:
         with engine.view(frame, live(state)) as view:
             found, zone = view.candidates(frame, engine.policy, engine.lines.window)
             if found or zone != frame.zone:
-                frame = frame.with_(pending={**frame.pending, **found}, zone=zone)
+                left = tuple(tag for tag in frame.reduce if tag not in found)
+                frame = frame.with_(pending={**frame.pending, **found}, zone=zone, reduce=left)
             estimate = engine.estimate(frame, view)
             items = view.items(frame)
         level = engine.lines.level(estimate)
@@ -48,7 +51,10 @@ def watermark(engine: Engine) -> Node:
         step["kind"] = str(decided.kind)
         if level is Level.COMPACT and decided.moves:
             step["scant"] = sum(item.gain for item in items) < worthwhile(engine.lines)
-        step["route"] = route_of(level, decided, step, tell=engine.policy.summarise != "never")
+        tell = engine.policy.summarise
+        if tell == "cold" and estimate >= COLD_TAIL and engine.prices.is_cold(frame.asked, engine.clock()):
+            step["scant"] = frame.asked is not None
+        step["route"] = route_of(level, decided, step, tell=tell != "never")
         emit(
             "watermark",
             session=frame.session,
@@ -71,7 +77,7 @@ def route_of(level: Level, decided: Plan, step: dict[str, Any], *, tell: bool = 
     not (M7).
     """
     tried = list(step.get("tried", ()))
-    if tell and step.get("scant") and "summarize" not in tried and "offload" in tried:
+    if tell and step.get("scant") and "summarize" not in tried and ("offload" in tried or not decided.moves):
         return "summarize"
     for remedy in REMEDIES[level]:
         if remedy in tried:

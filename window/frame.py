@@ -73,6 +73,7 @@ class Frame:
         hints: overlays by tag, decided once, shown behind their message.
         pins: The task note, in order of occurrence.
         pending: Edits that wait, by tag.
+        reduce: Tags the model asked to let go of; they wait here until they have left the zone (G9).
         zone: Last tag that has been looked at for edits: it left the protected zone.
         sent: Last tag the model has seen.
         asked: Clock of the last request, in seconds; None before the first.
@@ -99,6 +100,7 @@ class Frame:
     hints: Mapping[int, str] = field(default_factory=dict)
     pins: tuple[Pin, ...] = ()
     pending: Mapping[int, Pending] = field(default_factory=dict)
+    reduce: tuple[int, ...] = ()
     zone: int = 0
     sent: int = 0
     asked: float | None = None
@@ -117,6 +119,7 @@ class Frame:
         """Plain values for a checkpoint, without edits and hints; no class of ours is needed to read it."""
         data = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _OWN_CHANNEL}
         data["told"] = list(self.told)
+        data["reduce"] = list(self.reduce)
         data["pins"] = [list(pin) for pin in self.pins]
         data["pending"] = {tag: [str(p.edit), p.gain, p.since] for tag, p in self.pending.items()}
         return {"v": VERSION, **data}
@@ -143,6 +146,7 @@ class Frame:
         known = {f.name for f in fields(cls)}
         values = {k: v for k, v in data.items() if k in known}
         values["told"] = tuple(data.get("told", ()))
+        values["reduce"] = tuple(data.get("reduce", ()))
         values["pins"] = tuple(Pin(*pin) for pin in data.get("pins", ()))
         values["pending"] = {
             int(tag): Pending(Edit(edit), gain, since)

@@ -131,6 +131,12 @@ class View:
             gain = gain_of(self._by_tag[tag], tag, Edit.DROP)
             if gain > 0 and tag not in frame.edits:
                 found[tag] = Pending(Edit.DROP, gain, waiting.since if waiting else frame.warm)
+        for tag in frame.reduce:
+            if tag < end and tag in self._by_tag and tag not in frame.edits:
+                waiting = frame.pending.get(tag)
+                gain = gain_of(self._by_tag[tag], tag, Edit.DROP)
+                if gain > 0:
+                    found[tag] = Pending(Edit.DROP, gain, waiting.since if waiting else frame.warm)
         return found, zone
 
     def items(self, frame: Frame) -> list[Item]:

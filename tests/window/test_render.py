@@ -282,7 +282,8 @@ def test_users_34_thinking_of_a_kept_turn_is_byte_identical() -> None:
 def test_case_34_reasoning_content_stays_in_a_tool_turn_until_it_is_stripped() -> None:
     message = ai("a").model_copy(update={"additional_kwargs": {"reasoning_content": "because", "odd": 1}})
     log = number(HumanMessage("q"), message, tool("a"))
-    assert render(Frame(), log)[1].additional_kwargs == {"reasoning_content": "because"}
+    kept = render(Frame(), log)[1].additional_kwargs
+    assert kept == {"reasoning_content": "because", "odd": 1}, "what a client keeps there it wants back"
     assert render(Frame(edits={2: Edit.STRIP}), log)[1].additional_kwargs == {}
 
 

@@ -1,0 +1,131 @@
+"""The command line: help, exit codes, and one clear line for every mistake."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headwater.cli import FAILED, MISUSED, OK, main
+from headwater.demo_model import ModelUnavailable, chosen_model
+from headwater.memory import Memory
+
+
+def test_help_names_both_commands_and_their_options(capsys: pytest.CaptureFixture[str]) -> None:
+    for argv in (["--help"], ["demo", "--help"], ["doctor", "--help"]):
+        with pytest.raises(SystemExit) as stopped:
+            main(argv)
+        assert stopped.value.code == OK
+    shown = capsys.readouterr().out
+    for name in ("demo", "doctor", "--model", "--window", "--steps", "--keep", "--lang", "--memory"):
+        assert name in shown
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["replay"],
+        ["demo", "--window", "abc"],
+        ["demo", "--window", "-1"],
+        ["demo", "--steps", "0"],
+        ["demo", "--lang", "fr"],
+        ["doctor", "--window", "1.5"],
+    ],
+)
+def test_a_call_that_cannot_be_read_ends_with_2(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(argv)
+    assert stopped.value.code == MISUSED
+    assert "error:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["demo", "--model", "nonsense"], "write 'provider:name'"),
+        (["demo", "--model", "openai:"], "write 'provider:name'"),
+        (["demo", "--model", "openai:gpt-5.4"], "set OPENAI_API_KEY"),
+        (["demo", "--model", "anthropic:claude"], "set ANTHROPIC_API_KEY"),
+        (["demo", "--model", "weird:x"], "names no model"),
+        (["demo", "--window", "1_000"], "below 1,024"),
+    ],
+)
+def test_a_mistake_is_one_clear_line(
+    argv: list[str], says: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(key, raising=False)
+    assert main(argv) == MISUSED
+    out, err = capsys.readouterr()
+    assert says in err
+    assert "Traceback" not in out + err
+
+
+def test_a_missing_client_package_is_named() -> None:
+    with pytest.raises(ModelUnavailable, match="pip install 'langchain-"):
+        chosen_model("mistralai:some-model")
+
+
+def test_a_folder_in_use_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x").write_text("x")
+    assert main(["demo", "--keep", str(tmp_path)]) == MISUSED
+    assert "not an empty folder" in capsys.readouterr().err
+
+
+def test_python_dash_m_is_the_same_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "headwater", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("headwater 0.")
+
+
+def test_doctor_finds_a_new_machine_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--memory", str(tmp_path / "none"), "--model", "openai:gpt-4.1"]) == OK
+    shown = capsys.readouterr().out
+    assert "1,047,576 tokens, by its name" in shown
+    assert "o200k_base" in shown
+    assert "512 dimensions" in shown
+    assert "not there yet" in shown
+    assert not (tmp_path / "none").exists()
+
+
+def test_doctor_tells_where_the_window_comes_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    none = ["--memory", str(tmp_path / "none")]
+    assert main(["doctor", *none, "--window", "32,000"]) == OK
+    assert "32,000 tokens, by your setting" in capsys.readouterr().out
+    assert main(["doctor", *none]) == OK
+    assert "128,000 tokens, by default" in capsys.readouterr().out
+    assert main(["doctor", *none, "--window", "5"]) == FAILED
+    assert "below 1,024" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("language", "damaged"), [("en", "1 of 1 are damaged"), ("zh", "1 份中有 1 份损坏")])
+def test_doctor_finds_what_is_damaged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], language: str, damaged: str
+) -> None:
+    folder = tmp_path / "memory"
+    with Memory(folder) as memory:
+        name = memory.artifacts.put("text")
+    assert main(["doctor", "--memory", str(folder), "--lang", language]) == OK
+    capsys.readouterr()
+    (folder / name).write_text("changed")
+    (folder / "archive.sqlite").write_bytes(b"no database" * 100)
+    assert main(["doctor", "--memory", str(folder), "--lang", language]) == FAILED
+    shown = capsys.readouterr().out
+    assert damaged in shown
+    assert "archive.sqlite" in shown
+
+
+def test_doctor_finds_a_folder_that_others_can_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "open"
+    folder.mkdir(mode=0o755)
+    folder.chmod(0o755)
+    assert main(["doctor", "--memory", str(folder)]) == FAILED
+    assert "chmod 700" in capsys.readouterr().out
+    file = tmp_path / "file"
+    file.write_text("x")
+    assert main(["doctor", "--memory", str(file)]) == FAILED
+    assert "is no folder" in capsys.readouterr().out
