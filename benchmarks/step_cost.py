@@ -1,13 +1,14 @@
 """What governance adds to one step while nothing moves, by the length of the session.
 
 Measures intake, watermark and rendering for one new tool arc, in this process, without the model and
-without LangGraph itself. The claim is flatness: the ratio of the longest session to the shortest.
+without LangGraph itself; what its reducer takes to append the arc stands beside, in brackets. "plan" is
+watermark and rendering together. The claim is flatness: the ratio of the longest session to the shortest.
 """
 
 import statistics
 import tempfile
 import time
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
@@ -17,7 +18,7 @@ from rich.table import Table
 from headwater.memory import Memory
 from headwater.nodes import intake, watermark
 from headwater.nodes.engine import Engine
-from headwater.nodes.state import append_messages, merge_tags
+from headwater.nodes.state import State, append_messages, merge_tags
 from headwater.window import Prices, WindowPolicy
 
 LENGTHS = (100, 1_000, 5_000, 10_000)
@@ -33,8 +34,9 @@ def main() -> None:
         "intake",
         "watermark",
         "render",
-        "plan+render p50",
-        "plan+render p95",
+        "(reducer)",
+        "plan p50",
+        "plan p95",
         "total p50",
     ):
         table.add_column(name, justify="right")
@@ -59,25 +61,29 @@ def measure(length: int) -> tuple[float, ...]:
         take, mark = intake(engine), watermark(engine)
         config: Any = {"configurable": {"thread_id": "bench"}}
         state: dict[str, Any] = {"messages": history(length)}
-        parts: list[tuple[float, float, float]] = []
+        parts: list[tuple[float, ...]] = []
         for step in range(STEPS + 5):
-            start = time.perf_counter()
-            state = _applied(state, take(state, config))  # type: ignore[arg-type]
+            started = time.perf_counter()
+            taken = take(cast(State, state), config)
             took = time.perf_counter()
-            state = _applied(state, mark(state, config))  # type: ignore[arg-type]
+            state = _applied(state, taken)
+            merged = time.perf_counter()
+            marked_up = mark(cast(State, state), config)
             marked = time.perf_counter()
+            state = _applied(state, marked_up)
+            begun = time.perf_counter()
             frame = engine.frame(state, config)
             with engine.view(frame, state["messages"]) as view:
                 view.request()
             rendered = time.perf_counter()
             state["frame"] = frame.with_(sent=view.last, asked=engine.clock(), warm=frame.warm + 1).to_state()
             if step >= 5:
-                parts.append((took - start, marked - took, rendered - marked))
+                parts.append((took - started, marked - merged, rendered - begun, merged - took))
             state["messages"] = [*state["messages"], *arc(length + step)]
-        columns = [[1_000 * part[i] for part in parts] for i in range(3)]
-        both = sorted(b + c for _, b, c in zip(*columns, strict=True))
-        total = statistics.median(sum(row) for row in zip(*columns, strict=True))
-        medians = [statistics.median(column) for column in columns]
+        rows = [tuple(1_000 * value for value in part) for part in parts]
+        both = sorted(row[1] + row[2] for row in rows)
+        medians = [statistics.median(row[i] for row in rows) for i in range(4)]
+        total = statistics.median(sum(row[:3]) for row in rows)
         return (*medians, statistics.median(both), both[int(0.95 * len(both))], total)
 
 

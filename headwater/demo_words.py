@@ -24,7 +24,7 @@ ROUNDS = {
         'list_dir(".") '
         "on. As soon as you see where the weight lies, delegate the three largest modules to "
         "sub-agents, all three in "
-        "one message. Keep what a newcomer must know with ctx_memory. You must not change or run any code. "
+        "one message. Write down with ctx_memory what is worth knowing later. You must not change or run any code. "
         "Take about {steps} steps, then answer in a few lines.",
         "Go on with what has not been read yet, and follow the imports. Take about {steps} steps, then "
         "answer.",
@@ -33,7 +33,7 @@ ROUNDS = {
     "zh": (
         '用 list_dir、read_file 和 search 探索 langgraph 与 langchain_core 的源码，从 list_dir(".") 开始。'
         "一旦看出重点在哪里，就在同一条消息里把最大的三个模块分别委派给子智能体。"
-        "新人必须知道的事实用 ctx_memory 记下来。不得修改或运行任何代码。大约用 {steps} 步，"
+        "值得长期知道的事实用 ctx_memory 记下来。不得修改或运行任何代码。大约用 {steps} 步，"
         "然后用几行话回答。",
         "继续阅读还没有读过的部分，并沿着导入关系走。大约用 {steps} 步，然后回答。",
         "结束这项工作：用不超过十二行总结你的发现。",

@@ -29,7 +29,7 @@ _ENGLISH = {
     "next": "go on reading what is imported most",
 }
 _CHINESE = {
-    "title": "阅读了 {first} 等另外 {more} 个文件的源码",
+    "title": "阅读 {first} 及另外 {more} 个文件的源码",
     "asked": "用户的要求是：{text}",
     "read": "这一段里阅读了以下源码文件：{files}。",
     "classes": "阅读中遇到的类有：{names}。",

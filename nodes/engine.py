@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Lock
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
@@ -174,8 +174,8 @@ def revised(frame: Frame, *parts: object) -> str:
 
 
 def live(state: State) -> list[BaseMessage]:
-    """The messages of a state."""
-    return list(state.get("messages") or [])
+    """The messages of a state; the channel's own list, not to be changed."""
+    return cast(list[BaseMessage], state.get("messages") or [])
 
 
 def used_tokens(answer: AIMessage, otherwise: int = 0) -> int:

@@ -29,6 +29,7 @@ class View:
 
     def __init__(self) -> None:
         self._key: tuple[object, ...] = ()
+        self._log: Sequence[BaseMessage] = ()
         self._source: list[BaseMessage] = []
         self._memo: Memo = {}
         self._reset(Frame(), Texts())
@@ -52,7 +53,8 @@ class View:
         key = (frame.session, frame.revision, frame.boundary, frame.lead, texts)
         known = len(self._source)
         # Lists compare by identity first: a log that only grew costs a pointer a message.
-        continues = key == self._key and self._source == list(messages[:known])
+        same = messages is self._log and known == len(messages)
+        continues = key == self._key and (same or self._source == messages[:known])
         if not continues:
             self._key = key
             if len(self._memo) > 4 * len(messages) + 64:
@@ -60,9 +62,11 @@ class View:
             self._reset(frame, texts)
             known = 0
         self._renderer.frame = frame
-        for message in messages[known:]:
+        fresh = messages[known:]
+        for message in fresh:
             self._read(message)
-        self._source.extend(messages[known:])
+        self._source.extend(fresh)
+        self._log = messages
 
     def request(self) -> list[BaseMessage]:
         """The request as it stands."""
