@@ -100,6 +100,8 @@ def resolve_model(model: str | BaseChatModel) -> BaseChatModel:
         return model
     from langchain.chat_models import init_chat_model
 
+    if not model.rpartition(":")[2].strip():
+        raise UnknownModel(f"{model!r} names no model. Write 'provider:name', e.g. 'openai:gpt-5.4'")
     try:
         found = init_chat_model(model)
     except (ValueError, ImportError) as error:

@@ -24,8 +24,8 @@ ROUNDS = {
         'list_dir(".") '
         "on. As soon as you see where the weight lies, delegate the three largest modules to "
         "sub-agents, all three in "
-        "one message. Write down with ctx_memory what is worth knowing later. You must not change or run any code. "
-        "Take about {steps} steps, then answer in a few lines.",
+        "one message. Write down with ctx_memory what is worth knowing later. You must not change or run "
+        "any code. Take about {steps} steps, then answer in a few lines.",
         "Go on with what has not been read yet, and follow the imports. Take about {steps} steps, then "
         "answer.",
         "Close the work: sum up what you found, in at most twelve lines.",

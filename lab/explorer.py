@@ -33,7 +33,7 @@ class GoalLost(AssertionError):
 
 
 class Explorer:
-    """A `Script` for `StrictProvider`: the model of an agent and of its sub-agents, told apart by their task."""
+    """A `Script` for `StrictProvider`: the model of an agent and its sub-agents, told apart by task."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

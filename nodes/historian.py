@@ -18,7 +18,8 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
-from headwater.window.audit import Summary, parse_summary, reject, repair, required_identifiers
+from headwater.window.answer import Summary, parse_summary
+from headwater.window.audit import reject, repair, required_identifiers
 from headwater.window.compartments import Compartment, WorkState
 from headwater.window.digest import digest, touched_files
 from headwater.window.face import text_of

@@ -15,8 +15,8 @@ from headwater.nodes.engine import Engine, live, revised, saved
 from headwater.nodes.events import emit
 from headwater.nodes.recall import fold
 from headwater.nodes.state import Node, State, Update
-from headwater.window.audit import language_of
 from headwater.window.clean import clean
+from headwater.window.cues import language_of
 from headwater.window.face import text_of
 from headwater.window.frame import Frame, Pin
 from headwater.window.marks import TagError, parse_ranges, stamp, strip_echo, tag_of, unstamped

@@ -2,6 +2,7 @@
 
 import io
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -13,6 +14,10 @@ from headwater.demo import FolderInUse, Options, run_demo
 from headwater.demo_screen import Screen, meter
 from headwater.demo_witness import Stub, Witness, unmanaged
 from headwater.demo_words import _CHINESE, _ENGLISH, Words
+from headwater.lab.chronicler import chronicler
+from headwater.lab.explorer import Explorer
+from headwater.lab.provider import StrictProvider
+from headwater.lab.script import Reply, Request
 from headwater.memory import Memory
 from headwater.window.policy import PolicyError, WindowPolicy
 from headwater.window.stubs import stub
@@ -48,6 +53,26 @@ def test_demo_fails_where_the_saving_is_too_small_and_says_why(tmp_path: Path) -
     assert code == 1
     assert "✗ at least 10 × fewer tokens sent" in text
     assert "may be too few" in text
+
+
+def test_demo_runs_the_same_with_a_model_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    explorer = Explorer()
+
+    def one_model(request: Request) -> Reply:
+        return explorer(request) if request.tools else chronicler(request)
+
+    with StrictProvider(one_model, window=200_000) as endpoint:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{endpoint.url}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        out = io.StringIO()
+        options = Options("openai:strict-main", 8_000, "en", tmp_path / "kept", 40)
+        run_demo(options, Console(file=out, width=110))
+    text = out.getvalue()
+    assert endpoint.violations == []
+    assert "Model: openai:strict-main." in text
+    assert "✓ conclusions returned: 3 of 3" in text
+    assert "✓ a second session starts from memory" in text
+    assert "✓ every tool result reads back" in text
 
 
 def test_demo_leaves_a_folder_that_is_in_use_alone(tmp_path: Path) -> None:
@@ -140,7 +165,7 @@ def test_m3_the_meter_shows_the_lines_in_their_order() -> None:
 def test_screen_shows_every_event_on_a_terminal_and_in_a_pipe(language: str) -> None:
     lines = WindowPolicy(window=32_000).lines()._asdict()
     session = {"session": "s"}
-    events = [
+    events: list[dict[str, Any]] = [
         {"type": "headwater.watermark", "estimate": 20_000, "level": "OFFLOAD", "lines": lines, **session},
         {"type": "headwater.request", **session},
         {"type": "headwater.offload", "tags": [1, 2], "reason": "rent", **session},

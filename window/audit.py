@@ -7,38 +7,15 @@ on, and that it lost, is appended as one anchor line.
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from headwater.window.compartments import Compartment, WorkState
-from headwater.window.cues import (
-    CONSTRAINT,
-    DECISION,
-    EXCLUSION,
-    UNIT,
-    Count,
-    clip,
-    identifiers,
-    language_of,
-    pin_kind,
-    prose_lines,
-    sentences,
-)
-from headwater.window.digest import TIER_SHARES, text_of
+from headwater.window.answer import FENCED
+from headwater.window.cues import DECISION, EXCLUSION, identifiers, language_of, pin_kind
+from headwater.window.digest import text_of
+from headwater.window.prose import Count, prose_lines, sentences
 from headwater.window.tokens import count_text
-
-__all__ = [
-    "StatedFact",
-    "Summary",
-    "language_of",
-    "parse_summary",
-    "reject",
-    "repair",
-    "required_identifiers",
-]
 
 ANCHOR_TOKENS = 400
 """Most tokens of the anchor line."""
@@ -46,8 +23,6 @@ ANCHOR_TOKENS = 400
 MAX_REQUIRED = 200
 """Most names required of one summary."""
 
-CATEGORIES = ("PROJECT_RULES", "ARCHITECTURE", "CONSTRAINTS", "CONFIG_VALUES", "NAMING")
-"""The five exclusive categories of facts (G22)."""
 
 _CUT_OFF = frozenset({"length", "max_tokens", "model_length", "max_output_tokens", "incomplete"})
 _NOTHING = frozenset(
@@ -80,39 +55,8 @@ _TERMINAL = re.compile(r"[。！？；!?]|\.(?=[”)\"'*_`]*(?:\s|$))")
 _ITEM = re.compile(r"^\s*(?:[-*+•|#>§]|\d{1,3}[.)、]|[A-Z]{1,2}: )")
 _LATIN_WORD = re.compile(r"[A-Za-z]+")
 _HAN_CHAR = re.compile(r"[\u4e00-\u9fff]")
-_FENCED = re.compile(r"```[\w-]*\s*\n?(.*?)```", re.S)
-_COMMA = re.compile(r",(\s*[}\]])")
 _SEPARATOR = " · "
 _LABELS = {"en": "Anchors: ", "zh": "要点："}
-
-
-class StatedFact(NamedTuple):
-    """A fact that the historian found in the stretch (G21, G22)."""
-
-    category: str
-    content: str
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """The historian's answer, read; ``p1`` is empty where it gave none."""
-
-    title: str
-    p1: str
-    p2: str
-    p3: str
-    p4: str
-    importance: int
-    episode: str
-    facts: tuple[StatedFact, ...]
-    work: WorkState
-
-    def compartment(self, first: int, last: int, older: WorkState | None = None) -> Compartment:
-        """The compartment of a range, its work state merged over the one before (C9)."""
-        work = WorkState.merge(older, self.work)
-        return Compartment(
-            first, last, self.title, self.p1, self.p2, self.p3, self.p4, self.importance, self.episode, work
-        )
 
 
 def reject(
@@ -155,13 +99,13 @@ def reject(
 
 
 def _is_call(text: str) -> bool:
-    bare = match[1].strip() if (match := _FENCED.fullmatch(text)) else text
+    bare = match[1].strip() if (match := FENCED.fullmatch(text)) else text
     if bare[:1] in "{[" and bare[-1:] in "}]":
         try:
             return isinstance(json.loads(bare, strict=False), dict | list)
         except (ValueError, RecursionError):
             pass
-    return _CALL.search(_FENCED.sub(" ", text)) is not None
+    return _CALL.search(FENCED.sub(" ", text)) is not None
 
 
 def _vague_end(text: str) -> str:
@@ -275,99 +219,3 @@ def _names(text: str, name: str) -> bool:
 
 def _joins(left: str, right: str) -> bool:
     return bool(left and right) and (left + right).isascii() and left.isalnum() and right.isalnum()
-
-
-def parse_summary(text: str, count: Count = count_text) -> Summary | None:
-    """Read the historian's JSON answer, bare, fenced or among chatter (case 52); None when there is none.
-
-    Tiers that are missing, or longer than the one above, are derived from it by cutting at sentence ends.
-    """
-    data = max(_objects(text), key=lambda found: len(_KEYS & found.keys()), default={})
-    if not _KEYS & data.keys():
-        return None
-    p1 = _text(data.get("p1") or data.get("summary"))
-    size = count(p1)
-    tiers = [p1]
-    for key, share in zip(("p2", "p3", "p4"), TIER_SHARES, strict=True):
-        given = _text(data.get(key))
-        if not given or count(given) > count(tiers[-1]):
-            given = clip(tiers[-1], max(8, int(size * share)), count)
-        tiers.append(given)
-    return Summary(
-        title=" ".join(_text(data.get("title")).split())[:120] or clip(p1, 16, count).split("\n")[0],
-        p1=tiers[0],
-        p2=tiers[1],
-        p3=tiers[2],
-        p4=tiers[3],
-        importance=_importance(data.get("importance")),
-        episode=_text(data.get("episode") or data.get("episode_type")) or "discussion",
-        facts=_facts(data.get("facts")),
-        work=WorkState.from_dict(data.get("work")),
-    )
-
-
-_KEYS = frozenset(
-    ["title", "p1", "p2", "p3", "p4", "summary", "importance", "episode", "episode_type", "facts", "work"]
-)
-
-
-def _objects(text: str) -> Iterator[dict[str, Any]]:
-    decoder = json.JSONDecoder(strict=False)
-    for source in (text, _COMMA.sub(r"\1", text)):
-        found, start, tries = False, source.find("{"), 0
-        # Each try may read to the end: the bound keeps hostile text linear.
-        while start >= 0 and tries < 64:
-            tries += 1
-            try:
-                value, end = decoder.raw_decode(source, start)
-            except (ValueError, RecursionError):
-                end = start + 1
-            else:
-                if isinstance(value, dict):
-                    found = found or bool(_KEYS & value.keys())
-                    yield value
-            start = source.find("{", end)
-        if found:
-            return
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, list):
-        value = "\n".join(item for item in value if isinstance(item, str))
-    return value.strip() if isinstance(value, str) else ""
-
-
-def _importance(value: Any) -> int:
-    try:
-        return max(1, min(100, round(float(value))))
-    except (TypeError, ValueError, OverflowError):
-        return 50
-
-
-def _facts(value: Any) -> tuple[StatedFact, ...]:
-    found: list[StatedFact] = []
-    if isinstance(value, Mapping):
-        value = [
-            {"category": key, "content": item} for key, items in value.items() for item in _as_list(items)
-        ]
-    for item in _as_list(value):
-        category, content = (
-            (item.get("category"), item.get("content")) if isinstance(item, Mapping) else (None, item)
-        )
-        if content := " ".join(_text(content).split()):
-            found.append(StatedFact(_category(category, content), content))
-    return tuple(dict.fromkeys(found))
-
-
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [] if value is None else [value]
-
-
-def _category(name: Any, content: str) -> str:
-    known = re.sub(r"\W+", "_", name).strip("_").upper() if isinstance(name, str) else ""
-    for category in CATEGORIES:
-        if known and known.rstrip("S") in (category, category.rstrip("S")):
-            return category
-    if CONSTRAINT.found(content):
-        return "CONSTRAINTS"
-    return "CONFIG_VALUES" if UNIT.search(content) else "ARCHITECTURE"

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from headwater.window.cues import Count, language_of
+from headwater.window.cues import language_of
 from headwater.window.decay import budget_pressure, decay_tier
+from headwater.window.prose import Count
 from headwater.window.tokens import count_text
 
 Source = Literal["model", "digest"]

@@ -13,21 +13,8 @@ from typing import Any, NamedTuple
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from headwater.window.compartments import Compartment, WorkState
-from headwater.window.cues import (
-    DECISION,
-    ERROR,
-    RESULT,
-    SCAN_CHARS,
-    Count,
-    PinKind,
-    clip,
-    identifiers,
-    language_of,
-    pin_kind,
-    prose_lines,
-    score,
-    sentences,
-)
+from headwater.window.cues import DECISION, ERROR, RESULT, PinKind, identifiers, language_of, pin_kind, score
+from headwater.window.prose import SCAN_CHARS, Count, clip, prose_lines, sentences
 from headwater.window.tokens import count_text
 
 TIER_SHARES = (0.34, 0.11, 0.06)

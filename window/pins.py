@@ -9,9 +9,10 @@ from collections.abc import Iterable, Sequence
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from headwater.window.cues import clip, pins_in
+from headwater.window.cues import pins_in
 from headwater.window.face import text_of
 from headwater.window.frame import Pin
+from headwater.window.prose import clip
 from headwater.window.tokens import count_text
 
 KINDS = ("goal", "constraint", "exclusion", "decision", "preference", "note")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
@@ -18,7 +19,7 @@ from langgraph.store.memory import InMemoryStore
 from headwater import Memory, SubAgent, WindowPolicy, build_agent
 from headwater.graph.build import UnknownModel
 from headwater.lab.provider import Refuse, Reply, Request, StrictProvider, ToolCall
-from headwater.memory import ArchiveError, StorageError
+from headwater.memory import ArchiveError, Category, StorageError
 from headwater.memory.chroma import ChromaIndex
 from headwater.memory.words import LexicalIndex
 from headwater.nodes.engine import WindowTooSmall
@@ -66,7 +67,8 @@ def test_an_unknown_summarizer_or_sub_agent_model_is_found_at_build_time(tmp_pat
 
 
 def test_building_an_agent_touches_no_disk(tmp_path: Path) -> None:
-    build_agent(FakeListChatModel(responses=["x"]), memory=tmp_path / "none")
+    with StrictProvider([]) as provider:
+        build_agent(provider.openai(), memory=tmp_path / "none")
     assert not (tmp_path / "none").exists()
 
 
@@ -261,7 +263,7 @@ def test_a_broken_chroma_costs_no_turn_and_no_fact(tmp_path: Path) -> None:
 def test_a_closed_chroma_is_opened_again(tmp_path: Path) -> None:
     root = tmp_path / "m"
     with Memory(root, index=ChromaIndex(root / "chroma", _Words())) as memory:
-        memory.facts.write("Vault 9 holds the API key.")
+        memory.facts.write("Vault 9 holds the API key.", Category.CONFIG_VALUES)
         memory.close()
         reply = [Reply("", (ToolCall("ctx_search", {"query": "vault"}),)), Reply("Found.")]
         with StrictProvider(reply, window=WINDOW) as provider:
@@ -271,10 +273,8 @@ def test_a_closed_chroma_is_opened_again(tmp_path: Path) -> None:
         assert "Vault 9" in str(found.content)
 
 
-class _Words(FakeListChatModel):
+class _Words(Embeddings):
     """Embeddings of one dimension for each letter: enough for an index to be built."""
-
-    responses: list[str] = ["x"]
 
     def embed_query(self, text: str) -> list[float]:
         return [1.0 + text.lower().count(chr(97 + i)) for i in range(26)]

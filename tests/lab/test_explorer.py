@@ -13,7 +13,8 @@ from headwater.lab.codebase_tools import Codebase, NoSuchPackage
 from headwater.lab.explorer import Explorer, GoalLost
 from headwater.lab.findings import Findings
 from headwater.lab.script import Reply, Request
-from headwater.window.audit import parse_summary, reject
+from headwater.window.answer import parse_summary
+from headwater.window.audit import reject
 from headwater.window.tokens import count_text
 
 TASK = "Explore the source of toy. Take about 30 steps."
@@ -24,8 +25,7 @@ def toy(tmp_path: Path) -> Codebase:
     root = tmp_path / "toy"
     files = {
         "__init__.py": "",
-        "big/core.py": "from toy.small.leaf import Leaf\n\n\nclass Core(Leaf):\n    def run(self) -> None: ...\n"
-        * 90,
+        "big/core.py": "from toy.small.leaf import Leaf\n\n\nclass Core(Leaf):\n    def run(self): 1\n" * 90,
         "big/util.py": "DEFAULT_LIMIT = 25\n" + "x = 1\n" * 80,
         "mid/a.py": "from toy.small.leaf import Leaf\n" * 60,
         "small/leaf.py": "class Leaf(\n    Base,\n    Generic[T],\n):\n    def one(self): ...\n",
@@ -56,14 +56,14 @@ class Talk:
 
     def step(self) -> Reply:
         reply = self.ask()
-        calls = []
+        calls: list[dict[str, Any]] = []
         for call in reply.tool_calls:
             assert isinstance(call.args, dict)
             self.calls.append((call.name, call.args))
             calls.append({"name": call.name, "args": call.args, "id": f"c{len(self.calls) + len(calls)}x"})
         self.rows.append(_row("assistant", reply.text, tool_calls=calls))
-        for call in calls:
-            self.rows.append(_row("tool", self.answer(call["name"], call["args"]), tool_call_id=call["id"]))
+        for made in calls:
+            self.rows.append(_row("tool", self.answer(made["name"], made["args"]), tool_call_id=made["id"]))
         return reply
 
     def answer(self, name: str, args: dict[str, Any]) -> str:

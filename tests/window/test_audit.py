@@ -5,16 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from headwater.window.audit import (
-    ANCHOR_TOKENS,
-    CATEGORIES,
-    language_of,
-    parse_summary,
-    reject,
-    repair,
-    required_identifiers,
-)
+from headwater.window.answer import CATEGORIES, parse_summary
+from headwater.window.audit import ANCHOR_TOKENS, reject, repair, required_identifiers
 from headwater.window.compartments import WorkState
+from headwater.window.cues import language_of
 from headwater.window.tokens import count_text
 
 

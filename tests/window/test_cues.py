@@ -4,17 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.window.cues import (
-    MAX_PINS,
-    clip,
-    identifiers,
-    language_of,
-    pin_kind,
-    pins_in,
-    prose_lines,
-    score,
-    sentences,
-)
+from headwater.window.cues import MAX_PINS, identifiers, language_of, pin_kind, pins_in, score
+from headwater.window.prose import clip, prose_lines, sentences
 
 PINS = [
     ("constraint", "You must not touch the schema."),
