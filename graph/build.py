@@ -186,7 +186,7 @@ def _compile(
     graph.add_conditional_edges("watermark", route, ["agent", "offload", "summarize", "reclaim", "halt"])
     for remedy in ("offload", "summarize", "reclaim"):
         graph.add_edge(remedy, "watermark")
-    graph.add_conditional_edges("agent", _after_agent(engine), ["tools", "subagent", "remember"])
+    graph.add_conditional_edges("agent", _after_agent(engine), ["tools", "subagent", "remember", "watermark"])
     graph.add_edge("tools", "intake")
     graph.add_edge("subagent", "intake")
     graph.add_edge("remember", END)
@@ -199,6 +199,8 @@ def _after_agent(engine: Engine) -> Callable[[State], list[Any] | str]:
 
     def after(state: State) -> list[Any] | str:
         newest = live(state)[-1]
+        if (state.get("step") or {}).get("refused"):
+            return "watermark"
         if not isinstance(newest, AIMessage) or not newest.tool_calls:
             return "remember"
         frame = engine.frame(state)

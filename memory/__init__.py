@@ -5,6 +5,7 @@ from headwater.memory.artifacts import ArtifactCorrupt, ArtifactError, ArtifactM
 from headwater.memory.database import StorageError, StoreTooNew
 from headwater.memory.fact import Category, Fact, FactRefused, RecallBlockRefused, SecretRefused, Trust
 from headwater.memory.files import Page, page
+from headwater.memory.limits import Limits
 from headwater.memory.memory import Memory
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Category",
     "Fact",
     "FactRefused",
+    "Limits",
     "Memory",
     "Page",
     "PathRefused",

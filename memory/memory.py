@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from headwater.memory.archive import Archive
 from headwater.memory.artifacts import Artifacts
+from headwater.memory.limits import Limits
 from headwater.memory.store import OwnStore
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Memory:
         self.project = project
         self.archive = Archive(self.root / "archive.sqlite")
         self.artifacts = Artifacts(self.root)
+        self.limits = Limits(self.root / "limits.json")
         self._given_store = store
         self._given_index = index
         self._embeddings = embeddings

@@ -81,6 +81,10 @@ def _exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
     for attempt in range(MAX_RETRIES + 1):
         with engine.view(frame, messages) as view:
             request, tokens, last = view.request(), view.tokens, view.last
+        refused = step.get("refused")
+        if refused is not None and tokens >= refused["tokens"]:
+            # Never the same content twice (M19): the remedies have found nothing either.
+            raise _unresolved(engine, tokens, refused["limit"])
         answer = yield request
         if isinstance(answer, AIMessage):
             break
@@ -94,12 +98,14 @@ def _exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
             requested=overflow.requested,
             attempt=attempt,
         )
-        if attempt == MAX_RETRIES:
-            raise _unresolved(engine, tokens, overflow) from answer
+        frame = _refused(engine, frame, tokens, overflow)
         frame, more = _shrink(engine, frame, messages, tokens, overflow)
-        if not more:
-            raise _unresolved(engine, tokens, overflow) from answer
         edits |= more
+        if attempt == MAX_RETRIES or not more:
+            if refused is not None or attempt == MAX_RETRIES:
+                raise _unresolved(engine, tokens, overflow.limit) from answer
+            # Nothing that a stub can stand for is left: once, by the lines that the refusal has moved.
+            return saved(frame, edits=edits, step={"refused": {"tokens": tokens, "limit": overflow.limit}})
     assert isinstance(answer, AIMessage)
     frame = _learned(engine, frame, answer, tokens, last)
     kind = step.get("pass", Pass.DEFER)
@@ -136,6 +142,15 @@ def _cut(engine: Engine, answer: AIMessage, purse: dict[str, int]) -> AIMessage:
     )
 
 
+def _refused(engine: Engine, frame: Frame, tokens: int, overflow: Overflow) -> Frame:
+    """Learn from a refusal: the window it states, else that the count is too low by an eighth at least."""
+    if overflow.limit is not None:
+        engine.learn(overflow.limit)
+    counted = tokens + engine.fixed_tokens
+    stated = overflow.requested / counted if overflow.requested else frame.scale * 1.125
+    return frame.with_(scale=round(min(MAX_SCALE, max(frame.scale, stated)), 4))
+
+
 def _shrink(
     engine: Engine, frame: Frame, messages: list[BaseMessage], tokens: int, overflow: Overflow
 ) -> tuple[Frame, dict[int, str]]:
@@ -160,8 +175,8 @@ def _learned(engine: Engine, frame: Frame, answer: AIMessage, tokens: int, last:
     return frame.with_(sent=last, asked=now, warm=warm, size=tokens, scale=round(scale, 4))
 
 
-def _unresolved(engine: Engine, tokens: int, overflow: Overflow) -> OverflowUnresolved:
-    stated = f" of {overflow.limit:,}" if overflow.limit else ""
+def _unresolved(engine: Engine, tokens: int, limit: int | None) -> OverflowUnresolved:
+    stated = f" of {limit:,}" if limit else ""
     return OverflowUnresolved(
         f"the provider refuses {tokens:,} tokens as too long for its window{stated}; nothing is left to take "
         "out and nothing is lost. Set WindowPolicy(window=...) to the model's real window (assumed: "

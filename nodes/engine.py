@@ -33,6 +33,8 @@ from headwater.window.tokens import count_text, count_tools
 from headwater.window.view import View
 
 _VIEWS = 64
+# Where the clients keep the address they talk to.
+_ENDPOINTS = ("openai_api_base", "anthropic_api_url", "base_url", "azure_endpoint", "endpoint_url")
 
 
 class WindowTooSmall(ValueError):
@@ -67,18 +69,40 @@ class Engine:
     budget: Budget | None = None
     _views: "OrderedDict[str, View]" = field(default_factory=OrderedDict, repr=False)
     _texts: "OrderedDict[str, str]" = field(default_factory=OrderedDict, repr=False)
+    _window: WindowSize | None = field(default=None, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
-    @cached_property
+    @property
     def window(self) -> WindowSize:
-        """The window in tokens and where the number came from."""
-        return window_of(self.model, explicit=self.policy.window)
+        """The window in tokens and where the number came from.
+
+        A limit that the provider has proved outweighs a larger assumption, a setting by hand included: only
+        a refusal is proof (M17), and the lower value holds (G33).
+        """
+        if self._window is None:
+            assumed = window_of(self.model, explicit=self.policy.window)
+            proved = self.memory.limits.get(self._endpoint, self.clock())
+            lower = proved is not None and proved < assumed.tokens
+            self._window = WindowSize(proved, "learned") if proved is not None and lower else assumed
+        return self._window
+
+    def learn(self, limit: int) -> None:
+        """Take in the window that a refusal has proved, for this process and the next."""
+        self.memory.limits.learn(self._endpoint, limit, self.clock())
+        self._window = None
+        self.__dict__.pop("lines", None)
+
+    @property
+    def _endpoint(self) -> str:
+        """ "model@endpoint": the same name may be served with another window elsewhere."""
+        places = (getattr(self.model, name, None) for name in _ENDPOINTS)
+        return f"{model_name(self.model)}@{next((str(p) for p in places if p), 'default')}"
 
     @cached_property
     def lines(self) -> Lines:
         """The lines of this agent's window; what the request may put out is reserved in full."""
         window, cap = self.window.tokens, _output_cap(self.model)
-        policy = self.policy
+        policy = self.policy if self.policy.window is None else self.policy.with_window(window)
         if cap is not None and policy.output_reserve is None:
             policy = replace(policy, output_reserve=min(cap, window - 1))
         return policy.lines(window, max_output_of(self.model))

@@ -73,16 +73,20 @@ def tiered(engine: Engine, view: View, frame: Frame) -> dict[int, Edit]:
 
 
 def bare(view: View, frame: Frame, excess: int) -> dict[int, Edit]:
-    """The largest parts that are left, largest first, until `excess` tokens are freed; the goal stays."""
+    """The largest parts that are left until `excess` tokens are freed; the goal stays.
+
+    What the model has seen goes before what it has not: the newest arc is the answer it waits for.
+    """
+    newest = view.latest_arc()
     goal = next((pin.tag for pin in frame.pins if pin.kind == "goal"), 0)
     parts = [
-        (gain, tag)
+        (tag < newest, gain, tag)
         for tag in view.tags
         if tag not in frame.edits and tag != goal and _can_leave(view.message(tag))
         if (gain := gain_of(view.message(tag), tag, Edit.OFFLOAD)) > 0
     ]
     chosen: dict[int, Edit] = {}
-    for gain, tag in sorted(parts, reverse=True):
+    for _, gain, tag in sorted(parts, reverse=True):
         if excess <= 0:
             break
         chosen[tag] = Edit.OFFLOAD
