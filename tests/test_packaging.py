@@ -106,10 +106,13 @@ def hook(event, args):
     if event == "open" and isinstance(args[0], str):
         mode = args[1] or "r"
         name = os.path.abspath(args[0])
-        if not name.endswith((".py", ".pyc", ".so")) and not name.startswith("/proc") or set(mode) & set("wax+"):
+        code = name.endswith((".py", ".pyc", ".so")) or name.startswith("/proc")
+        if not code or set(mode) & set("wax+"):
             if "__pycache__" not in name:
                 seen.append([event, name, mode])
-    elif event.startswith(("socket.connect", "socket.bind", "socket.getaddrinfo", "subprocess.Popen", "os.putenv")):
+    elif event.startswith(
+        ("socket.connect", "socket.bind", "socket.getaddrinfo", "subprocess.Popen", "os.putenv")
+    ):
         seen.append([event, str(args)[:80], ""])
 sys.addaudithook(hook)
 before, known = dict(os.environ), set(sys.modules)
@@ -141,7 +144,7 @@ def test_importing_opens_no_file_no_socket_and_sets_nothing(imported: dict[str, 
 
 
 def test_importing_adds_few_modules_to_langgraphs(imported: dict[str, object]) -> None:
-    """Import time is within 10% of langgraph's own: what stands for it here, free of any clock, is that beside
+    """Import time is within 10% of langgraph's own: what stands for it here, with no clock, is that beside
     langgraph's modules there are hardly any but our own.
     """
     new, modules = imported["new"], imported["modules"]

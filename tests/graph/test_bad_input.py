@@ -26,6 +26,7 @@ from headwater.nodes.engine import WindowTooSmall
 from headwater.window import PolicyError
 from tests.graph.world import (
     WINDOW,
+    Agent,
     Recorder,
     body,
     calls_then,
@@ -75,7 +76,10 @@ def test_building_an_agent_touches_no_disk(tmp_path: Path) -> None:
 def test_a_window_smaller_than_prompt_and_tools_is_refused_before_any_request(memory: Memory) -> None:
     with StrictProvider([Reply("never")], window=2_000) as provider:
         agent = build_agent(
-            provider.openai(), system_prompt="Be exact. " * 900, memory=memory, policy=WindowPolicy(window=2_000)
+            provider.openai(),
+            system_prompt="Be exact. " * 900,
+            memory=memory,
+            policy=WindowPolicy(window=2_000),
         )
         with pytest.raises(WindowTooSmall, match=r"take [\d,]+ tokens.*2,000.*WindowPolicy\(window="):
             agent.invoke(says("Hi"), config())
@@ -98,7 +102,7 @@ def test_a_folder_that_is_a_file_is_a_clear_error_and_no_request_goes_out(tmp_pa
 
 
 def test_a_full_disk_stops_the_round_and_the_thread_goes_on_when_there_is_room(memory: Memory) -> None:
-    """The archive is limited to few pages (SQLite says "full" as on a full disk); then the limit is lifted."""
+    """The archive is limited to few pages ("full", as on a full disk); then the limit is lifted."""
     asked = Recorder(calls_then(40, name="inspect"))
     with StrictProvider(asked, window=64_000) as provider:
         agent = build_agent(
@@ -129,7 +133,8 @@ def _limit_pages(memory: Memory, more: int | None) -> None:
     """Let the archive grow by so many pages at the most; None takes the limit away."""
     with memory.archive._db.write() as db:
         pages = db.execute("PRAGMA page_count").fetchone()[0]
-    connection: sqlite3.Connection = memory.archive._db._connection  # type: ignore[attr-defined]
+    connection = memory.archive._db._connection
+    assert connection is not None
     connection.execute(f"PRAGMA max_page_count = {pages + more if more else 1_073_741_823}")
 
 
@@ -213,15 +218,12 @@ def test_a_lost_memory_block_is_told_again_from_the_archive(memory: Memory, how:
     asked = Recorder(turns_of(60))
     with StrictProvider(asked, window=WINDOW) as provider:
 
-        def fresh() -> None:
-            nonlocal agent
-            agent = build_agent(
+        def fresh() -> Agent:
+            return build_agent(
                 provider.openai(), tools=[inspector(400)], policy=TIGHT, memory=memory, checkpointer=saver
             )
 
-        agent = build_agent(
-            provider.openai(), tools=[inspector(400)], policy=TIGHT, memory=memory, checkpointer=saver
-        )
+        agent = fresh()
         messages = [("system", "House rule: be brief."), ("user", "Never open valve V-113.")]
         agent.invoke({"messages": messages}, config())
         told = []
@@ -230,7 +232,7 @@ def test_a_lost_memory_block_is_told_again_from_the_archive(memory: Memory, how:
         assert told
         for path in (memory.root / "artifacts").rglob("*.txt"):
             path.unlink() if how == "deleted" else path.write_text("garbage")
-        fresh()
+        agent = fresh()
         events = watch(agent, says("Go on."), config())
         clean_run(provider)
     assert of(events, "text_lost")
@@ -299,7 +301,10 @@ def test_a_store_of_facts_that_fails_costs_no_answer(memory: Memory) -> None:
     with Memory(root, store=store, index=LexicalIndex(root / "w.sqlite")) as house:
         with StrictProvider(lambda r: Reply("Understood."), window=WINDOW) as provider:
             agent = build_agent(
-                provider.openai(), policy=WindowPolicy(window=WINDOW), memory=house, checkpointer=InMemorySaver()
+                provider.openai(),
+                policy=WindowPolicy(window=WINDOW),
+                memory=house,
+                checkpointer=InMemorySaver(),
             )
             agent.invoke(says("Hello."), config())
             Failing.broken = True
@@ -407,7 +412,9 @@ def test_one_endless_line_can_be_paged_to_its_end(memory: Memory) -> None:
 
 def test_an_empty_input_and_an_empty_answer_are_survived(memory: Memory) -> None:
     with StrictProvider(lambda r: Reply(""), window=WINDOW) as provider:
-        agent = build_agent(provider.openai(), policy=WindowPolicy(window=WINDOW), memory=memory, checkpointer=InMemorySaver())
+        agent = build_agent(
+            provider.openai(), policy=WindowPolicy(window=WINDOW), memory=memory, checkpointer=InMemorySaver()
+        )
         agent.invoke({"messages": []}, config())
         agent.invoke(says(""), config())
         agent.invoke(says("   "), config())

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +108,11 @@ def test_m8_offload_comes_strictly_before_summarise(memory: Memory, words: int) 
     """
     with StrictProvider(turns_of(40), window=WINDOW) as provider:
         agent = build_agent(
-            provider.openai(), tools=[inspector(words)], policy=TIGHT, memory=memory, checkpointer=InMemorySaver()
+            provider.openai(),
+            tools=[inspector(words)],
+            policy=TIGHT,
+            memory=memory,
+            checkpointer=InMemorySaver(),
         )
         events = []
         for number in range(24):
@@ -141,13 +146,13 @@ def test_m8_no_summary_where_offloading_is_enough(memory: Memory) -> None:
 
 
 def test_m5_large_results_go_to_disk_at_the_offload_line(memory: Memory) -> None:
-    """M5: below the line nothing moves; from the line on results are on disk, and the estimate is below it."""
+    """M5: below the line nothing moves; from the line on results are on disk, the estimate below it."""
     with StrictProvider(calls_then(8), window=WINDOW) as provider:
         agent = build_agent(
             provider.openai(), tools=[inspector(700)], policy=WindowPolicy(window=WINDOW), memory=memory
         )
         events = watch(agent, says("Inspect."), config())
-    for before, event in zip(events, events[1:], strict=False):
+    for before, event in pairwise(events):
         if event["type"] == "headwater.offload":
             assert before["estimate"] >= before["lines"]["offload"]
             assert event["tags"]
@@ -176,7 +181,11 @@ def test_never_summarise_leaves_it_to_reclaim(memory: Memory) -> None:
     with StrictProvider(turns_of(40), window=WINDOW) as provider:
         policy = WindowPolicy(window=WINDOW, offload=0.3, compact=0.42, summarise="never")
         agent = build_agent(
-            provider.openai(), tools=[inspector(400)], policy=policy, memory=memory, checkpointer=InMemorySaver()
+            provider.openai(),
+            tools=[inspector(400)],
+            policy=policy,
+            memory=memory,
+            checkpointer=InMemorySaver(),
         )
         events = []
         for number in range(20):
@@ -202,7 +211,7 @@ def test_m3_m4_every_estimate_sent_leaves_the_reserve(memory: Memory) -> None:
 
 
 def test_the_requests_output_cap_is_reserved_in_full(memory: Memory) -> None:
-    """E3: a client that always asks for 4,096 tokens (Anthropic's default) keeps them free, quarter or not."""
+    """E3: a client that always asks for 4,096 tokens (Anthropic's default) keeps them free."""
     with StrictProvider(talk, window=WINDOW) as provider:
         agent = build_agent(
             provider.anthropic(max_tokens=4_096),
@@ -294,9 +303,7 @@ def test_m20_the_guard_offloads_the_one_oversized_part_and_the_turn_goes_on(memo
     )
     asked = Recorder(overflow_at(lambda request: next(plan), {1}, limit=3_000))
     with StrictProvider(asked, window=32_000) as provider:
-        agent = build_agent(
-            provider.openai(), tools=[get], policy=WindowPolicy(window=32_000), memory=memory
-        )
+        agent = build_agent(provider.openai(), tools=[get], policy=WindowPolicy(window=32_000), memory=memory)
         events = watch(agent, says("Get three."), config())
         assert [x.status for x in provider.requests] == [200, 400, 200]
     rows = [row["text"] for row in asked.requests[-1].messages if row["role"] == "tool"]
@@ -309,7 +316,7 @@ def test_m20_the_guard_offloads_the_one_oversized_part_and_the_turn_goes_on(memo
 
 @wires
 def test_m19_the_same_bytes_are_never_sent_twice_after_an_overflow(memory: Memory, wire: str) -> None:
-    """M19, case 58: always refused; each try is smaller, tries are bounded at 4, and the error says what to do."""
+    """M19, case 58: always refused; each try is smaller, at most 4 tries, and the error says what to do."""
 
     def script(request: Request) -> Reply:
         if any(row["role"] == "tool" for row in request.messages):
@@ -416,7 +423,11 @@ def test_e14_e15_e16_c2_pins_are_verbatim_in_every_request(memory: Memory) -> No
     asked = Recorder(turns_of(400))
     with StrictProvider(asked, window=WINDOW) as provider:
         agent = build_agent(
-            provider.openai(), tools=[inspector(400)], policy=TIGHT, memory=memory, checkpointer=InMemorySaver()
+            provider.openai(),
+            tools=[inspector(400)],
+            policy=TIGHT,
+            memory=memory,
+            checkpointer=InMemorySaver(),
         )
         told = len(of(watch(agent, says(pinned[0]), config()), "summarize"))
         for sentence in pinned[1:]:
@@ -449,7 +460,11 @@ def test_e15_a_note_taken_by_the_agent_is_pinned_too(memory: Memory) -> None:
     asked = Recorder(script)
     with StrictProvider(asked, window=WINDOW) as provider:
         agent = build_agent(
-            provider.openai(), tools=[inspector(400)], policy=TIGHT, memory=memory, checkpointer=InMemorySaver()
+            provider.openai(),
+            tools=[inspector(400)],
+            policy=TIGHT,
+            memory=memory,
+            checkpointer=InMemorySaver(),
         )
         told = 0
         for number in range(40):
@@ -465,7 +480,11 @@ def test_e16_the_callers_own_pins_are_in_sight_at_once_and_for_good(memory: Memo
     asked = Recorder(turns_of(400))
     with StrictProvider(asked, window=WINDOW) as provider:
         agent = build_agent(
-            provider.openai(), tools=[inspector(400)], policy=TIGHT, memory=memory, checkpointer=InMemorySaver()
+            provider.openai(),
+            tools=[inspector(400)],
+            policy=TIGHT,
+            memory=memory,
+            checkpointer=InMemorySaver(),
         )
         agent.invoke({**says("Check 0."), "pins": ["Budget: 400 euros."]}, config())
         told = 0
@@ -490,7 +509,9 @@ def test_e17_the_twelve_round_database_fault(memory: Memory) -> None:
     def propose(request: Request) -> str:
         seen = shown(request)
         options = ["restarting the database", *excluded.values(), "reading the lock table"]
-        proposal = next(o for o in options if not re.search(rf"(?:Never|did not help)[^.]*{o}|{o}[^.]*did not help", seen))
+        proposal = next(
+            o for o in options if not re.search(rf"(?:Never|did not help)[^.]*{o}|{o}[^.]*did not help", seen)
+        )
         filler = " ".join(f"Log {len(request.messages)}-{i} shows nothing unusual here." for i in range(60))
         return f"I looked around. {filler} I propose {proposal}."
 
@@ -532,7 +553,11 @@ def test_c21_after_any_number_of_compactions_the_rejected_plan_stays_rejected(me
     asked = Recorder(script)
     with StrictProvider(asked, window=WINDOW) as provider:
         agent = build_agent(
-            provider.openai(), tools=[ls, inspector(400)], policy=TIGHT, memory=memory, checkpointer=InMemorySaver()
+            provider.openai(),
+            tools=[ls, inspector(400)],
+            policy=TIGHT,
+            memory=memory,
+            checkpointer=InMemorySaver(),
         )
         told = 0
         agent.invoke(says("Do not touch config.yaml. List the logs."), config())
@@ -551,7 +576,12 @@ def test_c21_after_any_number_of_compactions_the_rejected_plan_stays_rejected(me
 
 def test_e13_observations_are_cleaned_before_they_enter(memory: Memory) -> None:
     """E13: 3-4K tokens of progress and repeats arrive as at most 500; the archive has the bytes."""
-    noisy = "".join(f"\r\x1b[32mDownloading {i}%\x1b[0m" for i in range(300)) + "\n" + "retrying…\n" * 400 + "done: 3 files\n"
+    noisy = (
+        "".join(f"\r\x1b[32mDownloading {i}%\x1b[0m" for i in range(300))
+        + "\n"
+        + "retrying…\n" * 400
+        + "done: 3 files\n"
+    )
     assert count_text(noisy) > 3_000
 
     @tool
@@ -561,7 +591,9 @@ def test_e13_observations_are_cleaned_before_they_enter(memory: Memory) -> None:
 
     asked = Recorder(calls_then(1, name="fetch"))
     with StrictProvider(asked, window=32_000) as provider:
-        agent = build_agent(provider.openai(), tools=[fetch], policy=WindowPolicy(window=32_000), memory=memory)
+        agent = build_agent(
+            provider.openai(), tools=[fetch], policy=WindowPolicy(window=32_000), memory=memory
+        )
         agent.invoke(says("Fetch."), config())
         clean_run(provider)
     (row,) = [r["text"] for r in asked.requests[-1].messages if r["role"] == "tool"]
@@ -629,7 +661,12 @@ def test_a_mid_session_system_message_is_sent_as_a_users(memory: Memory) -> None
     asked = Recorder(calls_then(0, "Yes."))
     with StrictProvider(asked, window=WINDOW) as provider:
         agent = build_agent(provider.openai(), memory=memory, system_prompt="Be brief.")
-        messages: list[Any] = [HumanMessage("a"), AIMessage("b"), SystemMessage("mode: night"), HumanMessage("c")]
+        messages: list[Any] = [
+            HumanMessage("a"),
+            AIMessage("b"),
+            SystemMessage("mode: night"),
+            HumanMessage("c"),
+        ]
         agent.invoke({"messages": messages}, config())
         clean_run(provider)
     assert "[system] mode: night" in shown(asked.requests[0])
@@ -640,12 +677,20 @@ def test_a_model_switch_is_one_fold_and_nothing_is_lost(memory: Memory) -> None:
     saver = InMemorySaver()
     with StrictProvider(turns_of(40), window=64_000) as provider:
         one = build_agent(
-            provider.openai("one"), tools=[inspector(400)], policy=WindowPolicy(window=64_000), memory=memory, checkpointer=saver
+            provider.openai("one"),
+            tools=[inspector(400)],
+            policy=WindowPolicy(window=64_000),
+            memory=memory,
+            checkpointer=saver,
         )
         for number in range(14):
             one.invoke(says(f"Check {number}."), config())
         two = build_agent(
-            provider.openai("two"), tools=[inspector(400)], policy=WindowPolicy(window=64_000), memory=memory, checkpointer=saver
+            provider.openai("two"),
+            tools=[inspector(400)],
+            policy=WindowPolicy(window=64_000),
+            memory=memory,
+            checkpointer=saver,
         )
         events = watch(two, says("Go on."), config())
         clean_run(provider)

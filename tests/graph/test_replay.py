@@ -1,4 +1,4 @@
-"""Recorded sessions of every source through the real graph: valid requests, inside the window, every byte kept."""
+"""Recorded sessions of every source through the real graph: valid, inside the window, every byte kept."""
 
 from collections import Counter
 from dataclasses import replace as replaced
@@ -53,7 +53,7 @@ def test_every_source_is_played_and_at_least_twelve_sessions_whole() -> None:
 
 @needs_shared
 def test_the_recorded_oddities_are_among_them() -> None:
-    """Repeated ids, unanswered calls, empty results, roles in a row, late system messages, ANSI: all go through."""
+    """Repeated ids, unanswered calls, empty results, roles in a row, late system messages: all go through."""
     found = Counter(a.split(":")[0] for path in chosen() for a in load(path).anomalies)
     assert {"consecutive_human", "empty_tool"} <= found.keys()
     assert len(found) >= 5, found
@@ -61,13 +61,11 @@ def test_the_recorded_oddities_are_among_them() -> None:
 
 @needs_shared
 @pytest.mark.parametrize("path", chosen(), ids=lambda path: path.parent.name)
-@pytest.mark.parametrize(
-    ("window", "wire"), [(32_000, "openai"), (32_000, "anthropic"), (200_000, "openai")]
-)
+@pytest.mark.parametrize(("window", "wire"), [(32_000, "openai"), (32_000, "anthropic"), (200_000, "openai")])
 def test_a_recorded_session_goes_through(
     path: Path, window: int, wire: Literal["openai", "anthropic"]
 ) -> None:
-    """M1, M17, E4: no request refused, none over the window, all steps played, every message byte for byte."""
+    """M1, M17, E4: none refused, none over the window, all steps played, every message byte for byte."""
     session = load(path, MOST_ROWS if wire == "openai" else 100)
     report = replay(session, WindowPolicy(window=window), wire=wire)
     assert report.violations == ()

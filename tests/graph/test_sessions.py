@@ -14,11 +14,11 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from headwater import Memory, WindowPolicy, build_agent
 from headwater.lab.provider import Reply, Request, StrictProvider, ToolCall
-from headwater.nodes.recall import compartments
 from headwater.nodes.engine import Engine
+from headwater.nodes.recall import compartments
 from headwater.window.frame import Frame
-from headwater.window.render import render
 from headwater.window.marks import tag_of
+from headwater.window.render import render
 from tests.graph.world import (
     UNCACHED,
     WINDOW,
@@ -259,7 +259,7 @@ def test_messages_handed_back_without_a_checkpointer_keep_their_numbers(memory: 
 
 
 def test_messages_of_another_session_are_numbered_anew(memory: Memory) -> None:
-    """Numbers from elsewhere would name other messages of this session: two of one number, wrong read-backs."""
+    """Numbers from elsewhere would name other messages of this session: wrong read-backs."""
     with StrictProvider(echo, window=WINDOW) as provider:
         agent = agent_at(provider, memory, None)
         first = agent.invoke(says("one"))
@@ -289,7 +289,7 @@ def test_a_leading_system_message_is_the_contract_in_every_request(memory: Memor
 
 
 def test_c15_the_request_before_a_compaction_can_be_built_again(memory: Memory) -> None:
-    """C15: an auditor opens the checkpoint before the compaction and renders the very bytes that were sent."""
+    """C15: an auditor opens the checkpoint before the compaction and renders the bytes that were sent."""
     asked = Recorder(turns_of(60))
     with StrictProvider(asked, window=WINDOW) as provider:
         agent = agent_at(provider, memory, InMemorySaver())
@@ -327,7 +327,7 @@ def test_case_47_the_sync_saver_inside_a_running_loop_is_not_a_deadlock(memory: 
 
 
 async def test_case_48_a_cancelled_run_leaves_a_thread_that_goes_on(memory: Memory) -> None:
-    """Case 48: cancelled during two tool calls; the next request answers each id, and invites no second run."""
+    """Case 48: cancelled during two tool calls; the next request answers each id, once."""
     started = asyncio.Event()
     ran: list[int] = []
 

@@ -57,7 +57,9 @@ def parent_and(child: Script, *rounds: tuple[ToolCall, ...]) -> Script:
     return script
 
 
-def scouting(provider: StrictProvider, memory: Memory, *, tools: list[BaseTool] | None = None, **kw: Any) -> Agent:
+def scouting(
+    provider: StrictProvider, memory: Memory, *, tools: list[BaseTool] | None = None, **kw: Any
+) -> Agent:
     spec = SubAgent("scout", "looks at one thing", "You scout.", tools or [inspector(300)], **kw)
     return build_agent(
         provider.openai(),
@@ -117,7 +119,9 @@ def test_m25_m26_the_childs_whole_history_stays_in_its_archive(memory: Memory) -
     assert session.startswith("t/")
     log = memory.archive.read(session, 1, memory.archive.last(session))
     assert [m.type for _, m in log] == ["human", "ai", "tool", "ai", "tool", "ai", "tool", "ai"]
-    assert [memory.archive.get(session, tag).content for tag in sorted(evidence)] == [body(i, 300) for i in range(3)]
+    assert [memory.archive.get(session, tag).content for tag in sorted(evidence)] == [
+        body(i, 300) for i in range(3)
+    ]
     assert "KEY unit" not in " ".join(str(m.content) for m in state["messages"])
 
 
@@ -155,7 +159,11 @@ def test_case_41_parallel_children_all_come_back_each_to_its_call(memory: Memory
     def child(request: Request) -> Reply:
         return Reply(f"Seen {brief_of(request).strip()[-1]}.", delay=0.2)
 
-    rounds = (order("look at A", call_id="a"), order("look at B", call_id="b"), order("look at C", call_id="c"))
+    rounds = (
+        order("look at A", call_id="a"),
+        order("look at B", call_id="b"),
+        order("look at C", call_id="c"),
+    )
     with StrictProvider(parent_and(child, rounds), window=WINDOW) as provider:
         begun = time.perf_counter()
         state = scouting(provider, memory).invoke(says("Delegate."), config())
@@ -364,9 +372,7 @@ def test_a_tool_of_the_parents_is_not_the_childs(memory: Memory) -> None:
     asked = Recorder(parent_and(lambda r: Reply("Seen."), (order("look"),)))
     with StrictProvider(asked, window=WINDOW) as provider:
         spec = SubAgent("scout", "looks", "You scout.", [inspector()])
-        agent = build_agent(
-            provider.openai(), tools=[launch], subagents=[spec], policy=POLICY, memory=memory
-        )
+        agent = build_agent(provider.openai(), tools=[launch], subagents=[spec], policy=POLICY, memory=memory)
         agent.invoke(says("Delegate."), config())
     child = next(r for r in asked.requests if "You scout" in r.system)
     lead = next(r for r in asked.requests if "You scout" not in r.system)

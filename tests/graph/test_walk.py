@@ -1,4 +1,4 @@
-"""The whole walk at the strict provider: offload, summarise, delegate, conclude, remember, by every way in."""
+"""The whole walk at the strict provider: offload, summarise, delegate, remember, by every way in."""
 
 import asyncio
 import json
@@ -124,13 +124,11 @@ async def run(agent: Agent, way: str, thread: str = "t") -> dict[str, Any]:
         return await asyncio.to_thread(agent.invoke, says(TASK), conf)
     if way == "ainvoke":
         return await agent.ainvoke(says(TASK), conf)
-    state: dict[str, Any] = {}
     if way == "stream":
         states = await asyncio.to_thread(lambda: list(agent.stream(says(TASK), conf, stream_mode="values")))
         return dict(states[-1])
-    async for state in agent.astream(says(TASK), conf, stream_mode="values"):
-        pass
-    return state
+    states = [state async for state in agent.astream(says(TASK), conf, stream_mode="values")]
+    return dict(states[-1])
 
 
 @wires
@@ -219,11 +217,8 @@ def test_stream_messages_keeps_sub_agents_and_summaries_apart(memory: Memory) ->
     """M26: neither a child's tokens nor a summary's appear as the agent's own."""
     with served(walker()) as provider:
         agent = walk(provider, "openai", memory, InMemorySaver())
-        seen = [
-            (str(c.text), meta)
-            for c, meta in agent.stream(says(TASK), config(), stream_mode="messages")
-            if isinstance(c, AIMessageChunk)
-        ]
+        streamed: list[Any] = list(agent.stream(says(TASK), config(), stream_mode="messages"))
+        seen = [(str(c.text), meta) for c, meta in streamed if isinstance(c, AIMessageChunk)]
     own = "".join(text for text, meta in seen if meta["langgraph_node"] == "agent")
     assert "Surveyed" not in own
     assert "Units inspected" not in own

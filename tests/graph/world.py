@@ -59,7 +59,7 @@ def says(text: str) -> dict[str, Any]:
 
 
 def calls_then(count: int, answer: str = "All done.", name: str = "inspect", each: int = 1) -> Script:
-    """A model that calls the tool `count` times, `each` in a message, then answers; counted in its own calls."""
+    """A model that calls the tool `count` times, `each` in a message, then answers."""
     made = 0
 
     def script(request: Request) -> Reply:
