@@ -6,7 +6,7 @@ that cost is linear in the text.
 """
 
 import re
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Literal
 
 from headwater.window.prose import MAX_CHARS, prose_lines, sentences
@@ -37,7 +37,12 @@ class Cue:
 
     def __init__(self, words: str, pattern: str) -> None:
         self.words = frozenset([*words.split(), _CHINESE])
-        self.pattern = re.compile(pattern, re.IGNORECASE | re.ASCII)
+        self._source = pattern
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The pattern, compiled when it is first tried: it would be a good part of the import time."""
+        return re.compile(self._source, re.IGNORECASE | re.ASCII)
 
     def found(self, sentence: str, hints: frozenset[str] | None = None) -> bool:
         """Whether a sentence has the cue; ``hints`` are its words, if they are known already."""
