@@ -134,12 +134,13 @@ def _pages(memory: Memory, session: str, tags: Sequence[int], limit: int) -> str
     """Whole messages up to the limit; of one that is over it the head, and where file_read goes on."""
     out: list[str] = []
     used = 0
-    for tag in tags:
+    for at, tag in enumerate(tags):
         message = memory.archive.get(session, tag)
         text = _full(message)
         weight = count_text(text) + 8
         if out and used + weight > limit:
-            return safe("\n\n".join([*out, f"⟪go on with ctx_expand(tags={tag!r})⟫".replace("'", '"')]))
+            rest = ",".join(map(str, tags[at:]))
+            return safe("\n\n".join([*out, f'⟪go on with ctx_expand(tags="{rest}")⟫']))
         if weight > limit:
             name = memory.artifacts.put(text)
             head = page(text, char_offset=0, max_chars=max(1, len(text) * limit // weight)).text
