@@ -8,7 +8,7 @@ from headwater.nodes.engine import Engine, live, saved
 from headwater.nodes.events import emit
 from headwater.nodes.state import Node, State, Update
 from headwater.window.policy import Level
-from headwater.window.schedule import Plan, plan, worthwhile
+from headwater.window.schedule import Plan, plan
 
 # `summarise="cold"`: from this many tokens on a cold start is taken to tell what stands before the zone.
 COLD_TAIL = 60_000
@@ -49,11 +49,9 @@ def watermark(engine: Engine) -> Node:
         step |= {"estimate": estimate, "level": level.name, "pass": str(step.get("pass") or decided.kind)}
         step |= {"reason": decided.reason, "edits": {tag: str(edit) for tag, edit in decided.edits.items()}}
         step["kind"] = str(decided.kind)
-        if level is Level.COMPACT and decided.moves:
-            step["scant"] = sum(item.gain for item in items) < worthwhile(engine.lines)
         tell = engine.policy.summarise
         if tell == "cold" and estimate >= COLD_TAIL and engine.prices.is_cold(frame.asked, engine.clock()):
-            step["scant"] = frame.asked is not None
+            step["economy"] = frame.asked is not None
         step["route"] = route_of(level, decided, step, tell=tell != "never")
         emit(
             "watermark",
@@ -71,13 +69,17 @@ def watermark(engine: Engine) -> Node:
 def route_of(level: Level, decided: Plan, step: dict[str, Any], *, tell: bool = True) -> Route:
     """The first remedy of the level that has not been tried in this step; pure.
 
-    A remedy with nothing to do is passed over, and so is the summary without `tell`. When offloading at
-    COMPACT freed too little to last (`step["scant"]`), the summary follows at once: one bust instead of one
-    on every step to come. When all are spent the request goes out if it fits, and is stopped if it does
-    not (M7).
+    A remedy with nothing to do is passed over, and so is the summary without `tell`. Only who chose
+    `summarise="cold"` has a summary below the line (`step["economy"]`). When all are spent the request goes
+    out if it fits, and is stopped if it does not (M7).
     """
     tried = list(step.get("tried", ()))
-    if tell and step.get("scant") and "summarize" not in tried and ("offload" in tried or not decided.moves):
+    if (
+        tell
+        and step.get("economy")
+        and "summarize" not in tried
+        and ("offload" in tried or not decided.moves)
+    ):
         return "summarize"
     for remedy in REMEDIES[level]:
         if remedy in tried:

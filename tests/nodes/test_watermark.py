@@ -22,12 +22,12 @@ plans = st.sampled_from([QUIET, MOVING])
 
 @given(levels, plans, st.booleans(), st.booleans())
 def test_m8_whatever_the_plan_a_step_ends_and_offload_comes_first(
-    level: Level, decided: Plan, tell: bool, scant: bool
+    level: Level, decided: Plan, tell: bool, economy: bool
 ) -> None:
     """M8: following the routes with nothing getting better ends within the level's remedies; offload, where
     there is something to offload, precedes summarize, and neither is tried twice.
     """
-    step: dict[str, Any] = {"scant": scant} if level is Level.COMPACT else {}
+    step: dict[str, Any] = {"economy": economy} if level is Level.COMPACT else {}
     path: list[str] = []
     while (there := route_of(level, decided, step, tell=tell)) not in ("agent", "halt"):
         path.append(there)
