@@ -86,7 +86,7 @@ def build_agent(
     engine = _engine(
         model, tools, system_prompt, subagents, summarizer, policy, house, prices, context_tools, clock
     )
-    children = {spec.name: (spec, _child(spec, engine, 1, spec.budget.depth)) for spec in subagents}
+    children = {spec.name: (spec, _child(spec, engine)) for spec in subagents}
     return _compile(engine, children, checkpointer=checkpointer, store=store, name=name)
 
 
@@ -144,7 +144,7 @@ def _engine(
     return engine
 
 
-def _child(spec: SubAgent, parent: Engine, level: int, depth: int) -> Runnable[Any, Any]:
+def _child(spec: SubAgent, parent: Engine) -> Runnable[Any, Any]:
     """The governed graph of a sub-agent: its own window and tools, the parent's memory."""
     engine = _engine(
         spec.model if spec.model is not None else parent.model,

@@ -157,11 +157,17 @@ class Facts:
         self._catch_up()
 
     def list(
-        self, status: Status | None = None, category: Category | str | None = None, limit: int = 1_000
+        self,
+        status: Status | None = None,
+        category: Category | str | None = None,
+        limit: int = 1_000,
+        *,
+        live: bool = False,
     ) -> FactList:
-        """Facts, oldest first; of every status and category unless one is named."""
+        """Facts, oldest first; of every status and category unless one is named; `live`: no archived ones."""
         kind = None if category is None else Category.of(category)
         kept = [f for f in self._all() if status in (None, f.status) and kind in (None, f.category)]
+        kept = [f for f in kept if f.live] if live else kept
         return sorted(kept, key=lambda f: (f.created, f.id))[:limit]
 
     def count(self, status: Status | None = None) -> int:

@@ -11,8 +11,7 @@ class Budget:
         steps: Model calls.
         tokens: Input and output tokens of its main model.
         seconds: Wall time.
-        depth: How deep it may delegate further; 0 means not at all.
-        children: Delegations one assistant message may make.
+        depth, children: Reserved: a sub-agent does not delegate further yet.
     """
 
     steps: int = 40

@@ -175,7 +175,7 @@ def _remembered(memory: Memory, action: str, content: str, category: str) -> str
         facts = (
             [f for f, _ in memory.facts.search(content, k=10)]
             if action == "search"
-            else memory.facts.list(limit=50)
+            else memory.facts.list(limit=50, live=True)
         )
     except (FactRefused, StorageError, ValueError) as error:
         raise ToolException(str(error)) from error

@@ -53,7 +53,6 @@ class Engine:
         summarizer: A cheap model for summaries; None serves the deterministic digest.
         policy, prices: See their classes.
         clock: Seconds; only differences are used.
-        docs: Text of the project's documents, read at session start.
         budget: Of a sub-agent; None for an agent of its own.
     """
 
@@ -65,7 +64,6 @@ class Engine:
     policy: WindowPolicy = field(default_factory=WindowPolicy)
     prices: Prices = field(default_factory=Prices)
     clock: Callable[[], float] = time.time
-    docs: str = ""
     budget: Budget | None = None
     _views: "OrderedDict[str, View]" = field(default_factory=OrderedDict, repr=False)
     _texts: "OrderedDict[str, str]" = field(default_factory=OrderedDict, repr=False)
@@ -175,6 +173,10 @@ class Engine:
                 self._views[frame.session] = view
                 while len(self._views) > _VIEWS:
                     self._views.popitem(last=False)
+
+    def room(self, view: View) -> int:
+        """Tokens that system prompt, tools, m[0] and m[1] leave before the first line."""
+        return max(0, self.lines.offload - self.fixed_tokens - view.head_tokens)
 
     def estimate(self, frame: Frame, view: View) -> int:
         """Input tokens of the next request, tool schemas included, calibrated by what was reported."""

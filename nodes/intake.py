@@ -15,6 +15,7 @@ from headwater.nodes.engine import Engine, live, revised, saved
 from headwater.nodes.events import emit
 from headwater.nodes.recall import fold
 from headwater.nodes.state import Node, State, Update
+from headwater.nodes.tool_names import READING, words_of
 from headwater.window.clean import clean
 from headwater.window.cues import language_of
 from headwater.window.face import text_of
@@ -26,8 +27,6 @@ from headwater.window.tokens import count_text
 from headwater.window.view import PAGE_CALLS
 
 PREVIEW_TOKENS = 500
-# Explicit reads are asked for to be read: they stay unless they would fill a quarter of the window.
-READ_TOOLS = ("read", "view", "open", "cat", "file_read", "ctx_expand")
 PINS_SHARE = 0.05
 CLEAN_CHARS = 2_000_000
 
@@ -92,7 +91,7 @@ def _healed(engine: Engine, frame: Frame) -> Frame:
         return frame
     leading = [m for _, m in engine.memory.archive.read(frame.session, 1, frame.lead) if m.type == "system"]
     frame = frame.with_(contract=engine.store_text("\n\n".join(text_of(m) for m in leading)))
-    return fold(engine, frame, about=next((pin.text for pin in frame.pins if pin.kind == "goal"), ""))
+    return fold(engine, frame)
 
 
 def _begin(engine: Engine, frame: Frame, messages: Sequence[BaseMessage]) -> Frame:
@@ -101,7 +100,7 @@ def _begin(engine: Engine, frame: Frame, messages: Sequence[BaseMessage]) -> Fra
     spoken = next((text_of(m) for m in messages if isinstance(m, HumanMessage)), "")
     language = "zh" if language_of(spoken) == "zh" else "en"
     frame = frame.with_(language=language, identity=engine.identity)
-    frame = fold(engine, frame, about=spoken)
+    frame = fold(engine, frame)
     return frame.with_(revision=revised(frame, "begin", frame.session, frame.baseline))
 
 
@@ -139,7 +138,8 @@ def _too_large(engine: Engine, message: ToolMessage, text: str) -> bool:
         return False
     quarter = engine.lines.window // 4
     limit = min(engine.policy.arrival, quarter)
-    if any(word in (message.name or "").lower() for word in READ_TOOLS):
+    if words_of(message.name or "") & READING:
+        # What was asked for to be read stays, unless it would fill a quarter of the window.
         limit = quarter
     # A token is at least a fifth of a character and mostly several: short texts need no count.
     return len(text) > limit // 4 and (len(text) > limit * 64 or count_text(text) > limit)

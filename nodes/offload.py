@@ -27,7 +27,7 @@ def offload(engine: Engine) -> Node:
         wanted = {int(tag): Edit(edit) for tag, edit in (step.get("edits") or {}).items()}
         frame, edits = apply_edits(engine, frame, live(state), wanted)
         if step.get("kind") == Pass.FOLD:
-            frame = fold(engine, frame, about=_goal(frame)).with_(identity=engine.identity)
+            frame = fold(engine, frame).with_(identity=engine.identity)
         step["tried"] = [*step.get("tried", ()), "offload"]
         emit(
             "offload",
@@ -66,7 +66,3 @@ def apply_edits(
             busts=frame.busts + 1,
         )
     return frame.with_(pending=pending), done
-
-
-def _goal(frame: Frame) -> str:
-    return next((pin.text for pin in frame.pins if pin.kind == "goal"), "")

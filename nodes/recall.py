@@ -10,28 +10,28 @@ from headwater.window.context import Parts, baseline_text, delta_text
 from headwater.window.frame import Frame
 from headwater.window.tokens import count_text
 
+_MOST_FACTS = 100_000
+
 
 def recall(engine: Engine) -> Node:
     """A node that folds: baseline rebuilt from memory, delta emptied."""
 
     def node(state: State, config: RunnableConfig) -> Update:
         frame = engine.frame(state, config)
-        about = next((pin.text for pin in frame.pins if pin.kind == "goal"), "")
-        frame = fold(engine, frame, about=about)
+        frame = fold(engine, frame)
         emit("fold", session=frame.session, folds=frame.folds)
         return saved(frame)
 
     return node
 
 
-def fold(engine: Engine, frame: Frame, *, about: str = "") -> Frame:
-    """Rebuild m[0] from docs, task note, told history and facts; m[1] becomes empty (G12)."""
+def fold(engine: Engine, frame: Frame) -> Frame:
+    """Rebuild m[0] from the task note, told history and facts; m[1] becomes empty (G12)."""
     told = compartments(engine, frame)
     parts = Parts(
         pins=[pin for pin in frame.pins if pin.tag <= frame.boundary],
         history=render_history(told, history_budget(engine)) if told else "",
-        facts=known_facts(engine, about),
-        docs=engine.docs,
+        facts=known_facts(engine),
     )
     baseline = engine.store_text(baseline_text(parts, frame.language))
     return frame.with_(
@@ -78,13 +78,13 @@ def history_budget(engine: Engine) -> int:
     return int(engine.policy.history * engine.lines.window)
 
 
-def known_facts(engine: Engine, about: str) -> list[tuple[str, str]]:
+def known_facts(engine: Engine) -> list[tuple[str, str]]:
     """Facts for the baseline, within their budget: permanent first, then importance, then id (G27).
 
     Grouped by category in a fixed order, so that equal facts give equal bytes.
     """
     budget = min(engine.policy.facts, engine.lines.window // 16)
-    facts = engine.memory.facts.list(limit=500)
+    facts = engine.memory.facts.list(limit=_MOST_FACTS, live=True)
     ranked = sorted(facts, key=lambda f: (f.status != "permanent", -f.importance, f.id))
     chosen = []
     for fact in ranked:

@@ -14,12 +14,11 @@ from headwater.nodes.engine import Engine, live, saved
 from headwater.nodes.events import emit
 from headwater.nodes.offload import apply_edits
 from headwater.nodes.state import Node, State, Update
+from headwater.nodes.tool_names import NAVIGATING, WORKING, words_of
 from headwater.window.face import gain_of
 from headwater.window.frame import Edit, Frame
 from headwater.window.view import EXEMPT_CALLS, View
 
-NAVIGATION = ("read", "list", "ls", "tree", "outline", "todo", "task", "view")
-WORK = ("edit", "write", "patch", "grep", "glob", "search", "find", "replace")
 SPARED = 0.2
 TARGET = 0.30
 
@@ -45,10 +44,10 @@ def reclaim(engine: Engine) -> Node:
 
 def tier(name: str) -> int:
     """3 for anything, 2 for edits and searches, 1 for navigation; the highest goes first (G30)."""
-    name = name.lower()
-    if any(word in name for word in WORK):
+    words = words_of(name)
+    if words & WORKING:
         return 2
-    return 1 if any(word in name for word in NAVIGATION) else 3
+    return 1 if words & NAVIGATING else 3
 
 
 def tiered(engine: Engine, view: View, frame: Frame) -> dict[int, Edit]:

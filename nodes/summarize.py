@@ -46,7 +46,7 @@ def stretch_to_tell(
 ) -> list[tuple[int, BaseMessage]]:
     """The tail before the protected zone, ending where no arc is split."""
     with engine.view(frame, messages) as view:
-        end = view.protected(engine.policy, engine.lines.window)
+        end = view.protected(engine.policy, engine.lines.window, engine.room(view))
     hidden = max(frame.boundary, frame.lead)
     tail = [(tag_of(m), m) for m in messages if tag_of(m) > hidden]
     cut = sum(1 for tag, _ in tail if tag < end)
@@ -95,7 +95,7 @@ def _publish(
         engine.prices.is_cold(frame.asked, engine.clock()) or outgrown(engine, frame) or not frame.baseline
     )
     if folded:
-        frame = fold(engine, frame, about=next((p.text for p in frame.pins if p.kind == "goal"), ""))
+        frame = fold(engine, frame)
     emit(
         "summarize",
         session=frame.session,

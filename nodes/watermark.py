@@ -30,7 +30,7 @@ def watermark(engine: Engine) -> Node:
         frame = engine.frame(state, config)
         step = dict(state.get("step") or {})
         with engine.view(frame, live(state)) as view:
-            found, zone = view.candidates(frame, engine.policy, engine.lines.window)
+            found, zone = view.candidates(frame, engine.policy, engine.lines.window, engine.room(view))
             if found or zone != frame.zone:
                 left = tuple(tag for tag in frame.reduce if tag not in found)
                 frame = frame.with_(pending={**frame.pending, **found}, zone=zone, reduce=left)

@@ -95,12 +95,14 @@ class View:
         """Tokens of the request before a tag."""
         return self._starts[tag]
 
-    def protected(self, policy: WindowPolicy, window: int) -> int:
+    def protected(self, policy: WindowPolicy, window: int, room: int | None = None) -> int:
         """The first protected tag: the zone's messages and tags, cut where it would weigh too much.
 
-        The newest arc is always inside, whatever it weighs.
+        The zone takes at most half of `room`, the tokens that what always stands leaves before the first
+        line: a zone that reaches the lines by itself would have every step told in summaries. The newest arc
+        is always inside, whatever it weighs.
         """
-        limit = policy.zone(window)
+        limit = policy.zone(window) if room is None else min(policy.zone(window), room // 2)
         keep = max(policy.keep_messages, policy.keep_tags)
         first = self.last + 1
         for tag in reversed(self._order[-keep:]):
@@ -116,9 +118,11 @@ class View:
                 return tag
         return self.last
 
-    def candidates(self, frame: Frame, policy: WindowPolicy, window: int) -> tuple[dict[int, Pending], int]:
+    def candidates(
+        self, frame: Frame, policy: WindowPolicy, window: int, room: int | None = None
+    ) -> tuple[dict[int, Pending], int]:
         """Edits of the tags that have left the zone since the frame looked, and how far that was."""
-        end = min(self.protected(policy, window), frame.sent + 1)
+        end = min(self.protected(policy, window, room), frame.sent + 1)
         found: dict[int, Pending] = {}
         zone = frame.zone
         for tag in self._tags_after(frame.zone):

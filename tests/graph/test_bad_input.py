@@ -4,7 +4,6 @@ import asyncio
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,7 +33,6 @@ from tests.graph.world import (
     config,
     inspector,
     last_text,
-    memory_in,
     of,
     results,
     says,
@@ -44,12 +42,6 @@ from tests.graph.world import (
 )
 
 TIGHT = WindowPolicy(window=WINDOW, offload=0.3, compact=0.42)
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    with memory_in(tmp_path / "m") as opened:
-        yield opened
 
 
 @pytest.mark.parametrize("name", ["no-such-provider:x", "gibberish", "", "openai:"])

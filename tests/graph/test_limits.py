@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,7 +28,6 @@ from tests.graph.world import (
     inspector,
     kinds,
     last_text,
-    memory_in,
     of,
     results,
     says,
@@ -40,12 +38,6 @@ from tests.graph.world import (
 
 TIGHT = WindowPolicy(window=WINDOW, offload=0.3, compact=0.42)
 wires = pytest.mark.parametrize("wire", ["openai", "anthropic"])
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    with memory_in(tmp_path / "m") as opened:
-        yield opened
 
 
 def steps(events: list[Event]) -> Iterator[list[Event]]:

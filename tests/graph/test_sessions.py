@@ -1,7 +1,6 @@
 """Sessions: a second run, a restart, time travel and forks on one thread, with the delta channels."""
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +39,6 @@ from tests.graph.world import (
 )
 
 TIGHT = WindowPolicy(window=WINDOW, offload=0.3, compact=0.42)
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    with memory_in(tmp_path / "m") as opened:
-        yield opened
 
 
 def agent_at(
@@ -125,20 +118,22 @@ def test_case_46_forks_with_edits_and_compartments(memory: Memory, tmp_path: Pat
             agent.invoke(says("Inspect unit 0."), config())
             early = agent.get_state(config()).config
             events = []
-            for number in range(1, 9):
+            for number in range(1, 19):
                 events += watch(agent, says(f"Trunk order {number}."), config())
             assert of(events, "summarize")
             assert of(events, "offload")
             trunk = agent.get_state(config())
+            before = len(asked.requests)
             agent.invoke(says("Fork order."), early)
-            forked = asked.requests[-1]
+            # Its first request: further on the fork may have to offload for itself.
+            forked = asked.requests[before]
             assert "Trunk order" not in shown(forked)
             assert f"KEY unit 0 listens on port {9_000}" in shown(forked) or "line 0-0" in shown(forked)
             assert "⟦stored artifacts" not in shown(forked)
             agent.invoke(says("Back on the trunk."), trunk.config)
             back = asked.requests[-1]
             assert "Fork order" not in shown(back)
-            assert "Trunk order 8." in shown(back)
+            assert "Trunk order 18." in shown(back)
             clean_run(provider)
 
     if saver == "memory":
@@ -156,7 +151,7 @@ def test_case_46_branches_that_take_turns_keep_their_own_history(memory: Memory)
         agent.invoke(says("Inspect unit 0."), config())
         ends = {"left": agent.get_state(config()).config, "right": agent.get_state(config()).config}
         told = dict.fromkeys(ends, 0)
-        for number in range(12):
+        for number in range(26):
             for side in ends:
                 said = says(f"On the {side} branch order {number}: use the {side} pump.")
                 told[side] += len(of(watch(agent, said, ends[side]), "summarize"))
@@ -194,7 +189,7 @@ def test_case_45_a_restart_shows_the_same_bytes(memory: Memory, tmp_path: Path) 
                     agent_at(provider, house, kept).invoke(says(orders[-1]), config())
         return asked.requests[-1].raw["messages"], told
 
-    orders = [f"Order {i}." for i in range(9)]
+    orders = [f"Order {i}." for i in range(20)]
     live, told = run(turns_of(60), orders, tmp_path / "live", restart=False)
     reloaded, _ = run(turns_of(60), orders, tmp_path / "reloaded", restart=True)
     assert told >= 1

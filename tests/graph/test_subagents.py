@@ -2,8 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +24,6 @@ from tests.graph.world import (
     config,
     inspector,
     last_text,
-    memory_in,
     of,
     results,
     says,
@@ -35,12 +32,6 @@ from tests.graph.world import (
 )
 
 POLICY = WindowPolicy(window=WINDOW)
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    with memory_in(tmp_path / "m") as opened:
-        yield opened
 
 
 def order(brief: str, agent: str = "scout", call_id: str | None = None) -> ToolCall:

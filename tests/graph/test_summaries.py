@@ -1,8 +1,7 @@
 """What a summariser may get wrong, through the whole graph: rejected, bounded, and history kept."""
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
@@ -16,7 +15,6 @@ from tests.graph.world import (
     body,
     config,
     inspector,
-    memory_in,
     of,
     results,
     says,
@@ -27,12 +25,6 @@ from tests.graph.world import (
 
 TIGHT = WindowPolicy(window=WINDOW, offload=0.3, compact=0.42)
 GOOD = json.dumps({"title": "t", "p1": "The units were checked and all of them are well."})
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    with memory_in(tmp_path / "m") as opened:
-        yield opened
 
 
 def run(

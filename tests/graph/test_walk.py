@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,6 @@ from tests.graph.world import (
     inspector,
     kinds,
     last_text,
-    memory_in,
     of,
     results,
     says,
@@ -55,12 +53,6 @@ SUMMARY = {
     "facts": [{"category": "CONFIG_VALUES", "content": "unit 1 listens on port 9001"}],
     "work": {"goal": "inspect", "constraints": [], "progress": ["units"], "decisions": [], "next_steps": []},
 }
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    with memory_in(tmp_path / "m") as opened:
-        yield opened
 
 
 def walker() -> Script:
@@ -416,3 +408,20 @@ def test_an_answer_is_numbered_and_archived_too(memory: Memory) -> None:
     log = memory.archive.read("t", 1, 9)
     assert [(tag, m.type) for tag, m in log] == [(1, "human"), (2, "ai")]
     assert isinstance(log[1][1], AIMessage)
+
+
+def test_g39_an_archived_fact_is_not_recalled(memory: Memory) -> None:
+    """Users' 36: what was archived stays out of a new session's first request, and out of the list."""
+    kept = memory.facts.write("Pump P-7 is in hall 3.", "ARCHITECTURE")
+    gone = memory.facts.write("Pump P-7 is in hall 1.", "ARCHITECTURE")
+    memory.facts.archive(gone.id)
+    script = [Reply("", (ToolCall("ctx_memory", {"action": "list"}),)), Reply("In hall 3.")]
+    with StrictProvider(script, keep_raw=True) as provider:
+        agent = build_agent(provider.openai(), memory=memory)
+        state = agent.invoke(says("Where is P-7?"), config())
+        first = (provider.requests[0].raw or b"").decode()
+    assert kept.content in first
+    assert gone.content not in first
+    listed = next(str(m.content) for m in state["messages"] if m.type == "tool")
+    assert kept.content in listed
+    assert gone.content not in listed

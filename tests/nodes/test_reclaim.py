@@ -5,6 +5,7 @@ from pathlib import Path
 from langchain_core.messages import BaseMessage, HumanMessage
 
 from headwater.nodes.reclaim import bare, reclaim, tier, tiered
+from headwater.nodes.tool_names import READING, words_of
 from headwater.window.frame import Edit, Pin
 from tests.nodes.bench import CONFIG, after, arc, engine, frame_of, session, state_of, text
 
@@ -82,3 +83,10 @@ def test_m16_each_turn_of_reclaim_leaves_less(tmp_path: Path) -> None:
     assert sizes[1] < sizes[0]
     assert sizes[1] < made.lines.exhausted
     assert sizes[2] <= sizes[1]
+
+
+def test_a_name_is_read_by_its_words_not_by_its_letters() -> None:
+    """ "tools" holds "ls" and "category" holds "cat": neither lists nor reads anything."""
+    assert tier("run_tools") == 3
+    assert words_of("set_category") & READING == frozenset()
+    assert words_of("ReadFile") & READING == {"read"}

@@ -266,3 +266,15 @@ def test_g10_a_position_is_what_the_request_weighs_before_the_message(log: list[
     for message in request:
         whole.append(whole[-1] + count_message(message))
     assert set(starts) <= set(whole)
+
+
+def test_c2_the_zone_takes_half_of_what_the_fixed_parts_leave_and_always_the_newest_arc() -> None:
+    arcs = [(call("read", f"c{i}"), tool(f"c{i}", "word " * 100)) for i in range(12)]
+    log = number(HumanMessage("q"), *(message for arc in arcs for message in arc))
+    view = synced(log, Frame())
+    wide = view.protected(WindowPolicy(), WIDE)
+    assert view.protected(WindowPolicy(), WIDE, room=10**6) == wide
+    tight = view.protected(WindowPolicy(), WIDE, room=800)
+    assert tight > wide
+    assert view.tokens - view.start(tight) <= 400
+    assert view.protected(WindowPolicy(), WIDE, room=0) == view.latest_arc()
