@@ -96,11 +96,18 @@ class PrefixCache:
         """Links held, live or not yet swept."""
         return len(self._expiry)
 
-    def visit(self, model: str, pieces: Sequence[Piece]) -> Hit:
-        """Account one accepted request: read the longest live prefix, write the rest, refresh all of it."""
+    def now(self) -> float:
+        """The clock's seconds."""
+        return self._clock()
+
+    def visit(self, model: str, pieces: Sequence[Piece], at: float | None = None) -> Hit:
+        """Account one accepted request: read the longest live prefix, write the rest, refresh all of it.
+
+        `at` is when it came in, in seconds of the clock; None is now.
+        """
         links = _chain(model, pieces)
         with self._lock:
-            now = self._clock()
+            now = self._clock() if at is None else at
             self._sweep(now)
             warm = 0
             # A link refreshes every link before it, so the first dead one ends the live prefix.

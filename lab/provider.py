@@ -278,6 +278,8 @@ class StrictProvider:
             request = Request(wire.name, note.model, ask.body, self._calls, wire.view, note.purpose)
             self._calls += 1
         cut: int | None = None
+        # A cache lives from when it was asked for; a script may move the clock on.
+        came = self._cache.now()
         try:
             reply = self._script(request)
         except Refuse as refusal:
@@ -290,7 +292,7 @@ class StrictProvider:
             return self._refuse(note, wire.error(str(error), 500), status=500)
         except Disconnect as fault:
             reply, cut = fault.reply, fault.after
-        answer = self._answer(wire, ask, note, reply, self._cache.visit(note.model, pieces))
+        answer = self._answer(wire, ask, note, reply, self._cache.visit(note.model, pieces, came))
         self._log(
             replace(
                 note,

@@ -45,7 +45,9 @@ class ReplayReport:
         cost, unmanaged: Under the prices; `unmanaged` sends the whole log on every step.
         busts: Requests that broke a warm prefix.
         unfaithful: DEFER passes whose request was not an extension of the one before.
-        told_tokens: Tokens of the log that compartments stand for.
+        told_tokens: Tokens that stood in the window and were replaced by a summary. What had left it
+            before, by a stub that names it, is not among them.
+        covered_tokens: Tokens of the log that compartments stand for, stubbed or not.
         archived: Messages in the archive; `damaged` of them differ from what was recorded.
         events: Counts of governance events by type.
         violations: Texts of broken provider rules.
@@ -61,6 +63,7 @@ class ReplayReport:
     busts: int
     unfaithful: int
     told_tokens: int
+    covered_tokens: int
     log_tokens: int
     archived: int
     damaged: int
@@ -172,6 +175,7 @@ def replay(
     *,
     wire: Literal["openai", "anthropic"] = "openai",
     context_tools: bool = True,
+    assumed: Prices | None = None,
 ) -> ReplayReport:
     """Play a session through `build_agent` under a policy; the summariser is the deterministic digest.
 
@@ -181,13 +185,14 @@ def replay(
         prices: The provider's; their `ttl` is its cache's lifetime.
         wire: Which provider's format the real client speaks.
         context_tools: Whether the agent is offered the context tools, whose schemas cost tokens.
+        assumed: The prices that the agent decides by, where they are not the provider's.
     """
     prices = prices or Prices()
     player = Player(session)
     window = policy.window or 200_000
     events: dict[str, int] = {}
     kinds: list[str] = []
-    told = 0
+    told = covered = 0
     with (
         tempfile.TemporaryDirectory() as folder,
         Memory(folder) as memory,
@@ -200,7 +205,7 @@ def replay(
             model,
             tools=player.tools(),
             policy=policy,
-            prices=prices,
+            prices=assumed or prices,
             memory=memory,
             checkpointer=InMemorySaver(),
             context_tools=context_tools,
@@ -216,7 +221,8 @@ def replay(
                 if event["type"] == "headwater.request":
                     kinds.append(event["kind"])
                 elif event["type"] == "headwater.summarize":
-                    told += event["tokens"]
+                    told += event["shown"]
+                    covered += event["tokens"]
             if player.served == before:
                 break
         archived = memory.archive.read(session.name, 1, memory.archive.last(session.name))
@@ -239,6 +245,7 @@ def replay(
         busts=sum(broken),
         unfaithful=unfaithful,
         told_tokens=told,
+        covered_tokens=covered,
         log_tokens=log_tokens,
         archived=len(archived),
         damaged=damaged,

@@ -85,6 +85,8 @@ def _exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
         if refused is not None and tokens >= refused["tokens"]:
             # Never the same content twice (M19): the remedies have found nothing either.
             raise _unresolved(engine, tokens, refused["limit"])
+        # A cache lives from when it was asked for, not from when a long answer was done.
+        asked = engine.clock()
         answer = yield request
         if isinstance(answer, AIMessage):
             break
@@ -107,7 +109,7 @@ def _exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
             # Nothing that a stub can stand for is left: once, by the lines that the refusal has moved.
             return saved(frame, edits=edits, step={"refused": {"tokens": tokens, "limit": overflow.limit}})
     assert isinstance(answer, AIMessage)
-    frame = _learned(engine, frame, answer, tokens, last)
+    frame = _learned(engine, frame, answer, tokens, last, asked)
     kind = step.get("pass", Pass.DEFER)
     if kind == Pass.DEFER and (edits or step.get("tried")):
         kind = Pass.EXECUTE
@@ -163,16 +165,17 @@ def _shrink(
     return apply_edits(engine, frame, messages, wanted)
 
 
-def _learned(engine: Engine, frame: Frame, answer: AIMessage, tokens: int, last: int) -> Frame:
+def _learned(
+    engine: Engine, frame: Frame, answer: AIMessage, tokens: int, last: int, asked: float
+) -> Frame:
     """The frame after a request that was answered: what is cached now, and how far the count was off."""
-    now = engine.clock()
-    warm = frame.warm + (0 if engine.prices.is_cold(frame.asked, now) else 1)
+    warm = frame.warm + (0 if engine.prices.is_cold(frame.asked, asked) else 1)
     scale = frame.scale
     usage = answer.usage_metadata
     if usage and usage["input_tokens"] > 0:
         ratio = min(MAX_SCALE, max(MIN_SCALE, usage["input_tokens"] / max(1, tokens + engine.fixed_tokens)))
         scale = ratio if ratio > scale else scale + SLOW * (ratio - scale)
-    return frame.with_(sent=last, asked=now, warm=warm, size=tokens, scale=round(scale, 4))
+    return frame.with_(sent=last, asked=asked, warm=warm, size=tokens, scale=round(scale, 4))
 
 
 def _unresolved(engine: Engine, tokens: int, limit: int | None) -> OverflowUnresolved:

@@ -79,6 +79,8 @@ def _prepare(
 def _publish(
     engine: Engine, state: State, frame: Frame, stretch: list[tuple[int, BaseMessage]], told: Told
 ) -> Update:
+    with engine.view(frame, live(state)) as view:
+        shown = view.span(stretch[0][0], stretch[-1][0])
     rows = [
         engine.memory.archive.put_compartment(frame.session, part.to_dict()) for part in told.compartments
     ]
@@ -102,6 +104,7 @@ def _publish(
         first=stretch[0][0],
         last=stretch[-1][0],
         tokens=count_tokens([m for _, m in stretch]),
+        shown=shown,
         compartments=len(told.compartments),
         sources=[part.source for part in told.compartments],
         calls=told.calls,

@@ -95,6 +95,11 @@ class View:
         """Tokens of the request before a tag."""
         return self._starts[tag]
 
+    def span(self, first: int, last: int) -> int:
+        """Tokens of the request from one tag of the tail to another, both included."""
+        after = self._tags_after(last)
+        return (self._starts[after[0]] if after else self._tokens) - self._starts[first]
+
     def protected(self, policy: WindowPolicy, window: int, room: int | None = None) -> int:
         """The first protected tag: the zone's messages and tags, cut where it would weigh too much.
 
