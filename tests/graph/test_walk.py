@@ -425,3 +425,27 @@ def test_g39_an_archived_fact_is_not_recalled(memory: Memory) -> None:
     listed = next(str(m.content) for m in state["messages"] if m.type == "tool")
     assert kept.content in listed
     assert gone.content not in listed
+
+
+def test_g10_the_cache_is_taken_to_live_from_the_request_not_from_the_answer(memory: Memory) -> None:
+    """An edit that a cold cache lets through happens when the provider's is cold, not a step late."""
+    now = 0.0
+
+    def slow(request: Request) -> Reply:
+        nonlocal now
+        now += 250
+        return script(request)
+
+    script = calls_then(12)
+    with StrictProvider(slow, window=100_000, ttl=300, clock=lambda: now) as provider:
+        agent = build_agent(
+            provider.openai(),
+            tools=[inspector(words=200)],
+            policy=WindowPolicy(window=100_000),
+            prices=Prices(),
+            memory=memory,
+            clock=lambda: now,
+        )
+        frame = agent.invoke(says(TASK), config())["frame"]
+        assert frame["asked"] == 250 * 12  # when the thirteenth request was made; its answer came at 3,250
+        assert all(x.cached_tokens for x in provider.requests[1:])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 from headwater.lab.prefix_cache import Hit, Piece, PieceMeter, PrefixCache, canonical
-from headwater.lab.provider import Reply, StrictProvider
+from headwater.lab.provider import Reply, Request, StrictProvider
 
 
 class Clock:
@@ -144,6 +144,24 @@ def test_usage_reports_what_came_from_the_cache(wire: str, stream: bool) -> None
         assert [x.input_tokens for x in seen] == [first, longer, longer, longer]
         assert all(x.cached_tokens + x.written_tokens == x.input_tokens for x in seen)
         assert provider.totals().cached_tokens == first + longer
+
+
+def test_a_prefix_lives_from_when_its_request_came() -> None:
+    """A slow answer does not keep the prefix for longer, nor does it make the request late."""
+    clock = Clock()
+
+    def slow(request: Request) -> Reply:
+        clock.now += 250
+        return Reply("slowly")
+
+    with StrictProvider(slow, ttl=300, clock=clock) as provider:
+        model = provider.openai()
+        for _ in range(2):  # came at 0 and at 250
+            model.invoke(HISTORY)
+        clock.now = 551
+        model.invoke(HISTORY)
+        whole = provider.requests[0].input_tokens
+        assert [x.cached_tokens for x in provider.requests] == [0, whole, 0]
 
 
 def test_a_refused_request_neither_reads_nor_warms_the_cache() -> None:
