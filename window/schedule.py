@@ -74,6 +74,10 @@ def plan(
     """
     if frame.identity and identity != frame.identity:
         return Plan(Pass.FOLD, _all(items), "identity")
+    cold = prices.is_cold(frame.asked, now)
+    if cold and frame.asked is not None and prices.read < prices.write:
+        # The session was idle, and all is written anew anyway: what was learnt meanwhile comes in free.
+        return Plan(Pass.FOLD, _all(items), "cold")
     if not items:
         return Plan(Pass.DEFER, {}, "nothing")
     total = sum(item.gain for item in items)
@@ -81,7 +85,7 @@ def plan(
         return Plan(Pass.EXECUTE, _all(items), "line")
     if level is Level.OFFLOAD and total >= worthwhile(lines):
         return Plan(Pass.EXECUTE, _all(items), "line")
-    if prices.is_cold(frame.asked, now):
+    if cold:
         return Plan(Pass.EXECUTE, _all(items), "cold")
     first = earliest(items, frame.size, prices)
     if first is None:
