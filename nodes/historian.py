@@ -1,22 +1,16 @@
 """The historian: a stretch of the log told as compartments, within hard limits (M12-M15, E10-E12, G14).
 
-One generator holds all decisions; it yields what to ask the cheap model and is sent the answer, so that
-the synchronous and the asynchronous driver are a few lines each. It only ever reads the increment. Too
-large a stretch is halved; the halves are never merged by a model. Whatever a model cannot give, the
-deterministic digest does.
+One generator holds all decisions; it yields what to ask which cheap model and is sent the answer, so that
+the synchronous and the asynchronous driver are a few lines each (`asking`). It only ever reads the
+increment. Too large a stretch is halved; the halves are never merged by a model. Where the first model
+cannot serve the next one is asked; whatever none of them can give, the deterministic digest does.
 """
 
-import asyncio
-import contextvars
 from collections.abc import Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
-from langchain_core.runnables import RunnableConfig
 
 from headwater.window.answer import Summary, parse_summary
 from headwater.window.audit import reject, repair, required_identifiers
@@ -50,11 +44,12 @@ _LANGUAGES = {"en": "English", "zh": "Chinese (中文)"}
 
 
 class Ask(NamedTuple):
-    """One request to the summariser: its messages, output cap in tokens, and patience in seconds."""
+    """One request: messages, output cap in tokens, patience in seconds, and which of the models to ask."""
 
     messages: list[BaseMessage]
     max_tokens: int
     timeout: float
+    model: int = 0
 
 
 class Told(NamedTuple):
@@ -74,14 +69,23 @@ class Historian:
     """One compaction. Both limits, depth and calls, hold at all times (M13, M14)."""
 
     def __init__(
-        self, *, chunk: int, language: str, work: WorkState | None, budget: int | None, model: bool
+        self, *, chunk: int, language: str, work: WorkState | None, budget: int | None, models: int
     ) -> None:
-        """Args: chunk: transcript tokens one call may read; budget: tokens it may spend, None = no cap."""
+        """A compaction that goes on from a work state.
+
+        Args:
+            chunk: Transcript tokens one call may read.
+            language: The user's, "en" or "zh".
+            work: The work state before the stretch.
+            budget: Tokens it may spend; None is no cap.
+            models: How many there are to ask, the first first; 0 leaves all to the digest.
+        """
         self._chunk = chunk
         self._language = language
         self._work = work
         self._budget = budget
-        self._model = model
+        self._models = models
+        self._down: set[int] = set()
         self._calls = 0
         self._tokens = 0
         self._rejected: list[str] = []
@@ -95,7 +99,7 @@ class Historian:
     def _tell(self, stretch: Stretch, depth: int) -> Generator[Ask, Answer, list[Compartment]]:
         source = transcript(stretch)
         weight = count_text(source)
-        if not self._model or not self._may_call(min(weight, self._chunk)):
+        if len(self._down) >= self._models or not self._may_call(min(weight, self._chunk)):
             return [self._digest(stretch)]
         if weight <= self._chunk:
             told, too_large = yield from self._ask(stretch, source, weight)
@@ -113,6 +117,18 @@ class Historian:
     def _ask(
         self, stretch: Stretch, source: str, weight: int
     ) -> Generator[Ask, Answer, tuple[Compartment | None, bool]]:
+        """Ask each model in turn until one has told it; whether it was refused as too long."""
+        for model in range(self._models):
+            if model in self._down:
+                continue
+            told, too_large = yield from self._ask_one(model, stretch, source, weight)
+            if told is not None or too_large:
+                return told, too_large
+        return None, False
+
+    def _ask_one(
+        self, model: int, stretch: Stretch, source: str, weight: int
+    ) -> Generator[Ask, Answer, tuple[Compartment | None, bool]]:
         """Ask once, and once more with the reason when the answer is rejected."""
         cap = max(MIN_OUTPUT, min(MAX_OUTPUT, weight // 4))
         messages = self._messages(source, cap)
@@ -121,10 +137,14 @@ class Historian:
             if not self._may_call(cap + sum(count_text(text_of(m)) + 8 for m in messages)):
                 return None, False
             self._calls += 1
-            answer = yield Ask(messages, cap, min(300.0, 90.0 + 30.0 * len(source) / 10_000))
+            answer = yield Ask(messages, cap, min(300.0, 90.0 + 30.0 * len(source) / 10_000), model)
             if isinstance(answer, Exception):
                 self._rejected.append(f"{type(answer).__name__}: {answer}"[:200])
-                return None, parse_overflow(answer) is not None
+                too_large = parse_overflow(answer) is not None
+                if not too_large:
+                    # An endpoint that is down is not asked twice in one compaction.
+                    self._down.add(model)
+                return None, too_large
             text = text_of(answer)
             self._tokens += _spent(answer, weight, text)
             finish = answer.response_metadata.get("finish_reason") or answer.response_metadata.get(
@@ -179,59 +199,6 @@ def halve(stretch: Stretch) -> tuple[Stretch, Stretch] | None:
         before.append(before[-1] + weight)
     cut = min(cuts, key=lambda i: abs(before[i] - half))
     return stretch[:cut], stretch[cut:]
-
-
-def run(telling: Telling, model: BaseChatModel | None, config: RunnableConfig | None = None) -> Told:
-    """Drive a telling with a model; what it raises is an answer like any other."""
-    answer: Answer | None = None
-    while True:
-        try:
-            ask = next(telling) if answer is None else telling.send(answer)
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]
-        answer = _invoke(model, ask, config)
-
-
-async def arun(telling: Telling, model: BaseChatModel | None, config: RunnableConfig | None = None) -> Told:
-    """`run` for an event loop."""
-    answer: Answer | None = None
-    while True:
-        try:
-            ask = next(telling) if answer is None else telling.send(answer)
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]
-        answer = await _ainvoke(model, ask, config)
-
-
-def _invoke(model: BaseChatModel | None, ask: Ask, config: RunnableConfig | None) -> Answer:
-    assert model is not None, "a telling without a model asks nothing"
-    context = contextvars.copy_context()
-    pool = ThreadPoolExecutor(1, thread_name_prefix="headwater-historian")
-    try:
-        # A thread of its own, so that a model that does not answer can be left behind.
-        future = pool.submit(context.run, model.bind(max_tokens=ask.max_tokens).invoke, ask.messages, config)
-        return _as_message(future.result(timeout=ask.timeout))
-    except FutureTimeout:
-        return TimeoutError(f"the summariser did not answer within {ask.timeout:.0f} s")
-    except Exception as error:  # noqa: BLE001 - a client may raise anything; every failure means "digest instead"
-        return error
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-
-
-async def _ainvoke(model: BaseChatModel | None, ask: Ask, config: RunnableConfig | None) -> Answer:
-    assert model is not None, "a telling without a model asks nothing"
-    try:
-        async with asyncio.timeout(ask.timeout):
-            return _as_message(await model.bind(max_tokens=ask.max_tokens).ainvoke(ask.messages, config))
-    except TimeoutError:
-        return TimeoutError(f"the summariser did not answer within {ask.timeout:.0f} s")
-    except Exception as error:  # noqa: BLE001 - as above
-        return error
-
-
-def _as_message(answer: BaseMessage) -> AIMessage:
-    return answer if isinstance(answer, AIMessage) else AIMessage(answer.content)
 
 
 def _spent(answer: AIMessage, weight: int, text: str) -> int:

@@ -38,7 +38,7 @@ def drive(
     model: bool = True,
 ) -> tuple[Told, list[Ask]]:
     """Run a telling against a function; every ask is kept."""
-    historian = Historian(chunk=chunk, language="en", work=None, budget=None, model=model)
+    historian = Historian(chunk=chunk, language="en", work=None, budget=None, models=int(model))
     telling = historian.tell(log)
     asks: list[Ask] = []
     try:
