@@ -207,7 +207,9 @@ class Archive:
         rows: list[tuple[int, bytes]] = []
         with self._db.read() as db:
             for stretch in _stretches(db, _owner(db, session)):
-                rows += db.execute(sql, (stretch.owner, stretch.last, stretch.compartments, newer_than)).fetchall()
+                rows += db.execute(
+                    sql, (stretch.owner, stretch.last, stretch.compartments, newer_than)
+                ).fetchall()
         return [(number, codec.decode(data)) for number, data in sorted(rows)]
 
     def close(self) -> None:
