@@ -68,8 +68,8 @@ def build_agent(
         tools: What the agent can do.
         system_prompt: The contract; sent first, always.
         subagents: What it may delegate to, each in a window of its own.
-        summarizer: A cheap model for summaries, same forms, or several of which the later ones are asked where
-            the earlier cannot serve; None serves the deterministic digest.
+        summarizer: A cheap model for summaries, same forms, or several: the later ones are asked where the
+            earlier cannot serve; None serves the deterministic digest.
         policy: When and on what to act.
         memory: Where sessions, artifacts and facts live; default: `.headwater` in the working directory.
         checkpointer, store: LangGraph's, as for any graph.

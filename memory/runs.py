@@ -34,7 +34,8 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
              failures INTEGER NOT NULL DEFAULT 0,
              retry_at REAL NOT NULL DEFAULT 0,
              spent INTEGER NOT NULL DEFAULT 0)""",
-        "CREATE TABLE reports(id INTEGER PRIMARY KEY AUTOINCREMENT, session BLOB NOT NULL, data TEXT NOT NULL)",
+        """CREATE TABLE reports(
+             id INTEGER PRIMARY KEY AUTOINCREMENT, session BLOB NOT NULL, data TEXT NOT NULL)""",
         "CREATE INDEX reports_by_session ON reports(session)",
     ),
 )
@@ -112,7 +113,7 @@ class Runs:
         spent: int = 0,
         report: Mapping[str, Any] | None = None,
     ) -> None:
-        """Give the lease back with the run's outcome. A failure pauses the next try; a success forgets them."""
+        """Give the lease back with the outcome. A failure pauses the next try; a success forgets them."""
         with self.writing(session, holder) as mine:
             if not mine:
                 return
@@ -139,7 +140,7 @@ class Runs:
 
     @contextmanager
     def writing(self, session: str, holder: str) -> Iterator[bool]:
-        """Whether a run may still write; the memory is not closed between the answer and the end of the body."""
+        """Whether a run may still write; the memory is not closed before the body has ended."""
         with self._changed:
             yield self._live.get(session) == holder
 

@@ -70,7 +70,7 @@ def tail_before(
 
 
 def adopt(engine: Engine, frame: Frame, messages: list[BaseMessage]) -> Adopted:
-    """Take in all that has been told ahead of the protected zone; the frame as it is where there is nothing."""
+    """Take in all that has been told before the protected zone; the frame as it is where there is nothing."""
     if not engine.works_ahead:
         return Adopted(frame)
     with engine.view(frame, messages) as view:

@@ -45,7 +45,7 @@ _ALONE: RunnableConfig = {"tags": ["nostream", "headwater:historian"], "run_name
 def work_ahead(
     engine: Engine, state: State, config: RunnableConfig, loop: asyncio.AbstractEventLoop | None = None
 ) -> None:
-    """Start a background run where one is due, and report what earlier ones have come to; never waits for one.
+    """Start a background run where one is due, and report what earlier ones came to; never waits for one.
 
     Args:
         engine: Its summarizer and policy say whether to work ahead at all.

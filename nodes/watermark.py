@@ -11,8 +11,8 @@ from headwater.nodes.state import Node, State, Update
 from headwater.window.policy import Level
 from headwater.window.schedule import Plan, plan
 
-# `summarise="cold"`: from this many tokens on a cold start is taken to tell what stands before the zone. Where
-# a background run has told it already there is nothing to wait for, and nothing to be measured.
+# `summarise="cold"`: from this many tokens on a cold start is taken to tell what stands before the
+# zone. Where a background run has told it already there is nothing to wait for, and nothing to be measured.
 COLD_TAIL = 60_000
 Route = Literal["agent", "offload", "summarize", "reclaim", "halt"]
 
