@@ -58,7 +58,10 @@ def work_ahead(
     frame = engine.frame(state, config)
     try:
         for report in engine.memory.runs.reports(frame.session):
-            emit(str(report.pop("event")), session=frame.session, **report)
+            if report.pop("event") == "historian_told":
+                emit("historian_told", session=frame.session, **report)
+            else:
+                emit("historian_failed", session=frame.session, **report)
         job = _job(engine, frame, live(state))
     except StorageError as error:
         # A store that is busy or broken costs the head start, never the step.

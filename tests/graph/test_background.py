@@ -4,9 +4,11 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
 from headwater.graph import build_agent
@@ -34,9 +36,10 @@ WINDOW = 16_384
 # Nothing can be stubbed here: only a summary frees room. The first line is reached after about ten rounds.
 POLICY = WindowPolicy(window=WINDOW, offload=0.4, compact=0.8, min_result=10_000, summarise="cold")
 HASTY = replace(POLICY, compact=0.41)
+P1 = "The units were checked one after the other and all of them are well."
 SUMMARY = {
     "title": "Units",
-    "p1": "The units were checked one after the other and all of them are well.",
+    "p1": P1,
     "facts": [{"category": "ARCHITECTURE", "content": "Each unit listens on its own port."}],
 }
 GOOD = json.dumps(SUMMARY)
@@ -138,11 +141,11 @@ def world(memory: Memory) -> Iterator[World]:
 def grows(requests: list[list[dict[str, Any]]]) -> bool:
     """Whether each request begins with the bytes of the one before."""
     raw = [[json.dumps(m, sort_keys=True) for m in r] for r in requests]
-    return all(new[: len(old)] == old for old, new in zip(raw, raw[1:], strict=False))
+    return all(new[: len(old)] == old for old, new in pairwise(raw))
 
 
 def test_g1_c14_g35_steps_go_on_beside_a_run_and_the_prefix_does_not_move(world: World) -> None:
-    """G1, C14, G35: while the summariser thinks, and after it has published, every request extends the last."""
+    """G1, C14, G35: while the summariser thinks, and after, every request extends the last."""
     world.cheap.gate.clear()
     agent = world.agent()
     begun = world.until(agent, "historian_started")
@@ -171,7 +174,7 @@ def test_g26_what_is_told_while_the_user_is_away_is_published_at_the_next_fold(w
     assert taken[0]["sources"] == ["model"] * taken[0]["compartments"]
     assert len(world.cheap.requests) == calls, "nothing was told twice"
     final = shown(world.main.requests[-1])
-    assert SUMMARY["p1"] in final
+    assert P1 in final
     assert "KEY unit 0 " not in final
     assert "Never open valve V-0." in final, "E16: pins stay"
     assert any("its own port" in f.content for f in world.memory.facts.list()), "G21: facts come with it"
@@ -189,7 +192,7 @@ def test_g35_a_fold_for_another_reason_drains_what_has_been_told(world: World) -
     events = world.round(other)
     assert of(events, "offload")[0]["kind"] == "fold"
     assert of(events, "summarize")[0]["ahead"]
-    assert SUMMARY["p1"] in shown(world.main.requests[-1])
+    assert P1 in shown(world.main.requests[-1])
 
 
 def test_m6_at_the_line_a_finished_run_is_used_first(world: World) -> None:
@@ -202,11 +205,10 @@ def test_m6_at_the_line_a_finished_run_is_used_first(world: World) -> None:
 def test_g1_a_step_at_the_line_joins_the_run_that_is_under_way(world: World) -> None:
     """The run is nearer to its end than a new one would be; the stretch is told once."""
     world.cheap.gate.clear()
-    agent = world.agent(HASTY)
-    world.until(agent, "historian_started")
+    world.until(world.agent(), "historian_started")
     assert world.cheap.asked.wait(60)
     threading.Timer(0.3, world.cheap.gate.set).start()
-    world.until(agent, "historian_awaited")
+    world.until(world.agent(HASTY), "historian_awaited")
     told = of(world.events, "summarize")
     assert told[0]["ahead"]
     assert told[0]["calls"] == 0
@@ -244,25 +246,28 @@ def test_c14_a_loop_that_ends_leaves_the_rest_to_a_thread(world: World) -> None:
 
 
 def test_g15_three_garbage_answers_and_what_follows(world: World) -> None:
-    """One repair call, then the fallback, then a pause that doubles; the digest serves meanwhile (case 13)."""
+    """One repair call, the fallback, then a pause that doubles; the digest serves meanwhile."""
     world.cheap.answer = "I will do that, etc."
     now = Clock()
     world.memory.runs.clock = now
-    agent = world.agent(HASTY, summarizer=[world.teller(), world.teller("second")])
-    world.until(agent, "historian_started")
+    both = [world.teller(), world.teller("second")]
+    world.until(world.agent(summarizer=both), "historian_started")
     world.idle()
+    agent = world.agent(HASTY, summarizer=both)
     asked = [r.model for r in world.cheap.requests]
     assert asked == ["cheap", "cheap", "second", "second"], "each once, and once more with the reason"
     assert "Rejected: " in shown(world.cheap.requests[1])
-    failed = world.until(agent, "historian_failed")
+    world.round(agent)
+    failed = of(world.events, "historian_failed")[0]
     assert (failed["failures"], failed["rows"]) == (1, [])
     assert "vague" in failed["reason"]
     standing = world.memory.runs.standing("t")
     assert (standing.failures, standing.pause) == (1, 30.0)
-    told = world.until(agent, "summarize")
+    told = of(world.events, "summarize")[0]
     assert (told["sources"], told["calls"], told["ahead"]) == (["digest"], 0, False)
     assert len(world.cheap.requests) == 4, "no storm: nobody is asked while the pause lasts"
     now.now += 31
+    agent = world.agent(summarizer=both)
     world.until(agent, "historian_started")
     world.idle()
     assert world.memory.runs.standing("t").pause == 60.0
@@ -286,7 +291,7 @@ def test_a_fallback_serves_where_the_summariser_is_down(world: World) -> None:
 
 
 def test_g2_a_run_that_dies_before_it_publishes_loses_nothing(world: World) -> None:
-    """The memory is closed under a run, as when its program ends: it writes no more, and the next one tells all."""
+    """The memory is closed under a run, as when its program ends: the next one tells all."""
     world.cheap.gate.clear()
     agent = world.agent()
     first = world.until(agent, "historian_started")
@@ -313,7 +318,7 @@ def test_g35_another_branch_of_the_thread_takes_nothing_in(world: World) -> None
     world.idle()
     assert world.rows()
     world.clock.now += 3_600
-    branch = {**fork, "recursion_limit": 2_000}
+    branch: RunnableConfig = {**fork, "recursion_limit": 2_000}
     events = watch(agent, says("Another way: check the units from here."), branch)
     assert not [e for e in of(events, "summarize") if e["ahead"]]
 
