@@ -66,7 +66,6 @@ class Frame:
         session: The archive's name of the session.
         boundary: Last tag told by compartments; what stands after it is the tail.
         told: Ids of the compartments that tell it: a branch of the same session has others.
-        undone: Newest compartment row that was taken back; rows up to it are not taken in again.
         folded: The boundary at the last fold; compartments and pins after it stand in the delta.
         baseline, delta: Artifact names of the rendered m[0] and m[1]; "" where there is none.
         contract: Artifact name of the leading system messages' text; `lead` is the last of their tags.
@@ -92,7 +91,6 @@ class Frame:
     session: str = ""
     boundary: int = 0
     told: tuple[int, ...] = ()
-    undone: int = 0
     folded: int = 0
     baseline: str = ""
     delta: str = ""
