@@ -51,7 +51,7 @@ def build_agent(
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
     system_prompt: str = "",
     subagents: Sequence[SubAgent] = (),
-    summarizer: str | BaseChatModel | None = None,
+    summarizer: str | BaseChatModel | Sequence[str | BaseChatModel] | None = None,
     policy: WindowPolicy | None = None,
     memory: Memory | str | Path | None = None,
     checkpointer: BaseCheckpointSaver[Any] | None = None,
@@ -68,7 +68,8 @@ def build_agent(
         tools: What the agent can do.
         system_prompt: The contract; sent first, always.
         subagents: What it may delegate to, each in a window of its own.
-        summarizer: A cheap model for summaries, same forms; None serves the deterministic digest.
+        summarizer: A cheap model for summaries, same forms, or several: the later ones are asked where the
+            earlier cannot serve; None serves the deterministic digest.
         policy: When and on what to act.
         memory: Where sessions, artifacts and facts live; default: `.headwater` in the working directory.
         checkpointer, store: LangGraph's, as for any graph.
@@ -118,17 +119,22 @@ def _engine(
     tools: Sequence[BaseTool | Callable[..., Any]],
     system_prompt: str,
     subagents: Sequence[SubAgent],
-    summarizer: str | BaseChatModel | None,
+    summarizer: str | BaseChatModel | Sequence[str | BaseChatModel] | None,
     policy: WindowPolicy | None,
     memory: Memory,
     prices: Prices | None,
     with_context: bool,
     clock: Callable[[], float] | None,
 ) -> Engine:
+    several = (
+        summarizer if isinstance(summarizer, Sequence) and not isinstance(summarizer, str) else [summarizer]
+    )
+    tellers = [resolve_model(one) for one in several if one is not None]
     engine = Engine(
         model=resolve_model(model),
         memory=memory,
-        summarizer=resolve_model(summarizer) if summarizer is not None else None,
+        summarizer=tellers[0] if tellers else None,
+        fallbacks=tellers[1:],
         policy=policy or WindowPolicy(),
         prices=prices or Prices(),
         system="\n\n".join(part for part in (system_prompt, _GUIDE if with_context else "") if part),
@@ -151,7 +157,7 @@ def _child(spec: SubAgent, parent: Engine) -> Runnable[Any, Any]:
         spec.tools,
         spec.prompt,
         (),
-        parent.summarizer,
+        parent.historians,
         spec.policy or parent.policy,
         parent.memory,
         parent.prices,

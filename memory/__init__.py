@@ -7,6 +7,7 @@ from headwater.memory.fact import Category, Fact, FactRefused, RecallBlockRefuse
 from headwater.memory.files import Page, page
 from headwater.memory.limits import Limits
 from headwater.memory.memory import Memory
+from headwater.memory.runs import Runs
 
 __all__ = [
     "Archive",
@@ -23,6 +24,7 @@ __all__ = [
     "Page",
     "PathRefused",
     "RecallBlockRefused",
+    "Runs",
     "SecretRefused",
     "StorageError",
     "StoreTooNew",

@@ -199,15 +199,17 @@ class Archive:
             sql = "INSERT INTO compartments(session, first, last, data) VALUES (?, ?, ?, ?)"
             return db.execute(sql, row).lastrowid or 0
 
-    def compartments(self, session: str) -> list[tuple[int, dict[str, Any]]]:
-        """The compartments of the session, by id. A fork sees those that lay wholly before its fork when
-        it was made.
+    def compartments(self, session: str, newer_than: int = 0) -> list[tuple[int, dict[str, Any]]]:
+        """The compartments of the session with ids above `newer_than`, by id. A fork sees those that lay
+        wholly before its fork when it was made.
         """
-        sql = "SELECT id, data FROM compartments WHERE session = ? AND last <= ? AND id <= ?"
+        sql = "SELECT id, data FROM compartments WHERE session = ? AND last <= ? AND id <= ? AND id > ?"
         rows: list[tuple[int, bytes]] = []
         with self._db.read() as db:
             for stretch in _stretches(db, _owner(db, session)):
-                rows += db.execute(sql, (stretch.owner, stretch.last, stretch.compartments)).fetchall()
+                rows += db.execute(
+                    sql, (stretch.owner, stretch.last, stretch.compartments, newer_than)
+                ).fetchall()
         return [(number, codec.decode(data)) for number, data in sorted(rows)]
 
     def close(self) -> None:

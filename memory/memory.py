@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from headwater.memory.archive import Archive
 from headwater.memory.artifacts import Artifacts
 from headwater.memory.limits import Limits
+from headwater.memory.runs import Runs
 from headwater.memory.store import OwnStore
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Memory:
         self.archive = Archive(self.root / "archive.sqlite")
         self.artifacts = Artifacts(self.root)
         self.limits = Limits(self.root / "limits.json")
+        self.runs = Runs(self.root / "runs.sqlite")
         self._given_store = store
         self._given_index = index
         self._embeddings = embeddings
@@ -70,6 +72,7 @@ class Memory:
             if self._facts is not None:
                 self._facts.close()
             self._own_store.close()
+            self.runs.close()
             self.archive.close()
             self.artifacts.close()
 

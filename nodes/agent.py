@@ -4,12 +4,14 @@ An overflow that the provider proves is survived in the same step: the largest p
 and the request goes out smaller (M17-M20). The same bytes are never sent twice.
 """
 
+import asyncio
 from collections.abc import Generator
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
+from headwater.nodes.background import work_ahead
 from headwater.nodes.engine import Engine, live, saved, used_tokens
 from headwater.nodes.events import emit
 from headwater.nodes.offload import apply_edits
@@ -34,6 +36,7 @@ def agent(engine: Engine) -> Runnable[State, Update]:
     bound = _bound(engine)
 
     def node(state: State, config: RunnableConfig) -> Update:
+        work_ahead(engine, state, config)
         exchange = _exchange(engine, state, config)
         request = next(exchange)
         while True:
@@ -47,6 +50,7 @@ def agent(engine: Engine) -> Runnable[State, Update]:
                 return stop.value  # type: ignore[no-any-return]
 
     async def anode(state: State, config: RunnableConfig) -> Update:
+        work_ahead(engine, state, config, asyncio.get_running_loop())
         exchange = _exchange(engine, state, config)
         request = next(exchange)
         while True:
@@ -165,9 +169,7 @@ def _shrink(
     return apply_edits(engine, frame, messages, wanted)
 
 
-def _learned(
-    engine: Engine, frame: Frame, answer: AIMessage, tokens: int, last: int, asked: float
-) -> Frame:
+def _learned(engine: Engine, frame: Frame, answer: AIMessage, tokens: int, last: int, asked: float) -> Frame:
     """The frame after a request that was answered: what is cached now, and how far the count was off."""
     warm = frame.warm + (0 if engine.prices.is_cold(frame.asked, asked) else 1)
     scale = frame.scale

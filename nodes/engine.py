@@ -51,6 +51,7 @@ class Engine:
         tools: Tools offered to the model, context tools included.
         system: The system prompt as sent.
         summarizer: A cheap model for summaries; None serves the deterministic digest.
+        fallbacks: Asked in this order where the summarizer cannot serve.
         policy, prices: See their classes.
         clock: Seconds; only differences are used.
         budget: Of a sub-agent; None for an agent of its own.
@@ -61,12 +62,15 @@ class Engine:
     tools: Sequence[Any] = ()
     system: str = ""
     summarizer: BaseChatModel | None = None
+    fallbacks: Sequence[BaseChatModel] = ()
     policy: WindowPolicy = field(default_factory=WindowPolicy)
     prices: Prices = field(default_factory=Prices)
     clock: Callable[[], float] = time.time
     budget: Budget | None = None
     _views: "OrderedDict[str, View]" = field(default_factory=OrderedDict, repr=False)
     _texts: "OrderedDict[str, str]" = field(default_factory=OrderedDict, repr=False)
+    ahead: dict[str, int] = field(default_factory=dict, repr=False)
+    """By session, the last tag that background runs are known to have told; a hint, the archive knows."""
     _window: WindowSize | None = field(default=None, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
@@ -115,6 +119,16 @@ class Engine:
         """Digest of model, system prompt and tools; when it changes the whole prefix does."""
         schemas = [json.dumps(convert_to_openai_tool(tool), sort_keys=True) for tool in self.tools]
         return _digest(model_name(self.model), self.system, *schemas)
+
+    @property
+    def historians(self) -> list[BaseChatModel]:
+        """The models that tell history, the first to be asked first; none leaves it to the digest."""
+        return [] if self.summarizer is None else [self.summarizer, *self.fallbacks]
+
+    @property
+    def works_ahead(self) -> bool:
+        """Whether history is told beside the steps, before it must be (G1)."""
+        return self.summarizer is not None and self.policy.background and self.policy.summarise != "never"
 
     def check(self) -> None:
         """Refuse a window in which no step fits.

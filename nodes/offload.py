@@ -9,6 +9,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
 
 from headwater.memory import ArtifactError
+from headwater.nodes.adopt import adopt, channels
 from headwater.nodes.engine import Engine, live, revised, saved
 from headwater.nodes.events import emit
 from headwater.nodes.recall import fold
@@ -26,8 +27,12 @@ def offload(engine: Engine) -> Node:
         step = dict(state.get("step") or {})
         wanted = {int(tag): Edit(edit) for tag, edit in (step.get("edits") or {}).items()}
         frame, edits = apply_edits(engine, frame, live(state), wanted)
+        told: Update = {}
         if step.get("kind") == Pass.FOLD:
-            frame = fold(engine, frame).with_(identity=engine.identity)
+            # All is written anew: what has been told meanwhile goes in with it (G26).
+            adopted = adopt(engine, frame, live(state))
+            told = channels(state, adopted)
+            frame = fold(engine, adopted.frame).with_(identity=engine.identity)
         step["tried"] = [*step.get("tried", ()), "offload"]
         emit(
             "offload",
@@ -36,7 +41,7 @@ def offload(engine: Engine) -> Node:
             reason=step.get("reason", ""),
             kind=step.get("kind", ""),
         )
-        return saved(frame, edits=edits, step=step)
+        return saved(frame, **{**told, "edits": {**edits, **told.get("edits", {})}}, step=step)
 
     return node
 

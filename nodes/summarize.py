@@ -1,44 +1,83 @@
 """Summarize: history before the protected zone becomes compartments (M6, M11, E8, C8).
 
-The last resort before EXHAUSTED, in line; counted and reported. Nothing is removed before its account is
-in the archive, and the messages themselves stay there for ever.
+What a background run has told is taken in first, at no wait. The rest is told in line: the last resort
+before EXHAUSTED, counted and reported. Nothing is removed before its account is in the archive, and the
+messages themselves stay there for ever.
 """
 
-from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage
+import asyncio
+import uuid
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
+from headwater.memory import StorageError
+from headwater.nodes.adopt import Adopted, account, adopt, channels, moved, put
+from headwater.nodes.asking import arun, run
 from headwater.nodes.engine import Engine, live, saved
 from headwater.nodes.events import emit
-from headwater.nodes.historian import Historian, Told, arun, run
-from headwater.nodes.recall import compartments, fold, outgrown, publish
+from headwater.nodes.historian import Ask, Historian, Telling, Told
+from headwater.nodes.recall import compartments
 from headwater.nodes.state import State, Update
+from headwater.window.compartments import WorkState
 from headwater.window.frame import Frame
 from headwater.window.marks import tag_of
+from headwater.window.policy import Level
 from headwater.window.sizes import window_of
-from headwater.window.tokens import count_tokens
 
 MIN_CHUNK, MAX_CHUNK = 8_000, 50_000
+PATIENCE = 300.0
+"""Seconds that a step at COMPACT waits for a run that is under way; it has been at it for a while."""
+LEASE = 300.0
+"""Seconds a lease holds; each request to a model renews it for at least as long as its patience."""
 
 
 def summarize(engine: Engine) -> Runnable[State, Update]:
     """A node that tells what stands before the protected zone; sync and async."""
 
     def node(state: State, config: RunnableConfig) -> Update:
-        frame, stretch, historian = _prepare(engine, state, config)
-        if not stretch:
-            return _nothing(state, frame)
-        return _publish(
-            engine, state, frame, stretch, run(historian.tell(stretch), engine.summarizer, config)
-        )
+        with _Compaction(engine, state, config) as work:
+            if work.joins():
+                engine.memory.runs.wait(PATIENCE, work.frame.session)
+                work.adopt()
+            models, telling = work.telling()
+            return work.end(run(telling, models, config, work.renew) if telling else None)
 
     async def anode(state: State, config: RunnableConfig) -> Update:
-        frame, stretch, historian = _prepare(engine, state, config)
-        if not stretch:
-            return _nothing(state, frame)
-        told = await arun(historian.tell(stretch), engine.summarizer, config)
-        return _publish(engine, state, frame, stretch, told)
+        with _Compaction(engine, state, config) as work:
+            if work.joins():
+                await asyncio.to_thread(engine.memory.runs.wait, PATIENCE, work.frame.session)
+                work.adopt()
+            models, telling = work.telling()
+            return work.end(await arun(telling, models, config, work.renew) if telling else None)
 
     return RunnableLambda(node, anode, name="summarize")
+
+
+def historian(
+    engine: Engine, frame: Frame, work: WorkState | None, models: Sequence[BaseChatModel], spent: int
+) -> Historian:
+    """A historian for these models, with what is left of the session's budget after `spent` tokens."""
+    budget = engine.policy.governance
+    return Historian(
+        chunk=chunk_of(models),
+        language=frame.language,
+        work=work,
+        budget=None if budget is None else max(0, budget - spent),
+        models=len(models),
+    )
+
+
+def chunk_of(models: Sequence[BaseChatModel]) -> int:
+    """Transcript tokens that one call may read: a quarter of the smallest of the models' windows."""
+    if not models:
+        return MAX_CHUNK
+    window = min(window_of(model).tokens for model in models)
+    return min(max(MIN_CHUNK, min(MAX_CHUNK, window // 4)), window // 2)
 
 
 def stretch_to_tell(
@@ -55,76 +94,131 @@ def stretch_to_tell(
     return tail[:cut]
 
 
-def _prepare(
-    engine: Engine, state: State, config: RunnableConfig
-) -> tuple[Frame, list[tuple[int, BaseMessage]], Historian]:
-    frame = engine.frame(state, config)
-    told = compartments(engine, frame)
-    budget = engine.policy.governance
-    model = engine.summarizer
-    chunk = MAX_CHUNK
-    if model is not None:
-        chunk = max(MIN_CHUNK, min(MAX_CHUNK, window_of(model).tokens // 4))
-        chunk = min(chunk, window_of(model).tokens // 2)
-    historian = Historian(
-        chunk=chunk,
-        language=frame.language,
-        work=told[-1].work if told else None,
-        budget=None if budget is None else max(0, budget - frame.spent),
-        model=model is not None,
-    )
-    return frame, stretch_to_tell(engine, frame, live(state)), historian
+class _Compaction:
+    """One visit of the node: what has been told ahead is taken in; then, where that is not enough, the rest
+    is told in line, under the session's lease.
+    """
+
+    def __init__(self, engine: Engine, state: State, config: RunnableConfig) -> None:
+        self.engine = engine
+        self.state = state
+        self.frame = engine.frame(state, config)
+        self.messages = live(state)
+        # Below the line nobody waits for a model: there only what is ready is taken in (G1).
+        level = (state.get("step") or {}).get("level", "")
+        self.only_ready = engine.works_ahead and level in (Level.NORMAL.name, Level.OFFLOAD.name)
+        self.gone: list[BaseMessage] = []
+        self.facts: list[dict[str, object]] = []
+        self.stretch: list[tuple[int, BaseMessage]] = []
+        self.holder = ""
+
+    def __enter__(self) -> Self:
+        self.adopt()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.holder:
+            self.engine.memory.runs.release(self.frame.session, self.holder)
+
+    def adopt(self) -> None:
+        """Take in what background runs have told."""
+        adopted = adopt(self.engine, self.frame, self.messages)
+        self.frame = adopted.frame
+        self.gone += adopted.gone
+        self.facts += adopted.facts
+
+    def joins(self) -> bool:
+        """Whether to wait for a run of this process: it is nearer to its end than a new one would be."""
+        runs, session = self.engine.memory.runs, self.frame.session
+        if self.only_ready or not self.engine.works_ahead or not runs.live(session) or self._enough():
+            return False
+        runs.hurry(session)
+        emit("historian_awaited", session=session)
+        return True
+
+    def telling(self) -> tuple[Sequence[BaseChatModel], Telling | None]:
+        """What is left to tell, and the models that may be asked for it; None where nothing is."""
+        if self.only_ready or self._enough():
+            return (), None
+        self.stretch = stretch_to_tell(self.engine, self.frame, self.messages)
+        if not self.stretch:
+            return (), None
+        models = self._models()
+        told = compartments(self.engine, self.frame)
+        work = told[-1].work if told else None
+        spent = self.frame.spent + spent_ahead(self.engine, self.frame.session)
+        return models, historian(self.engine, self.frame, work, models, spent).tell(self.stretch)
+
+    def renew(self, ask: Ask) -> None:
+        """Hold the lease for as long as the next request may take."""
+        if self.holder:
+            self.engine.memory.runs.renew(self.frame.session, self.holder, lease_for(ask))
+
+    def end(self, told: Told | None) -> Update:
+        """Publish what was told in line, if anything was; the node's update."""
+        if told is not None:
+            self._publish(told)
+        adopted = Adopted(self.frame, self.gone, self.facts)
+        return saved(self.frame, **channels(self.state, adopted), step=_tried(self.state))
+
+    def _enough(self) -> bool:
+        """Whether what was taken in has brought the window below the line."""
+        if not self.gone:
+            return False
+        with self.engine.view(self.frame, self.messages) as view:
+            return self.engine.lines.level(self.engine.estimate(self.frame, view)) < Level.COMPACT
+
+    def _models(self) -> Sequence[BaseChatModel]:
+        """The models to ask: none while another process tells this session, or a failure's pause lasts."""
+        engine = self.engine
+        if not engine.works_ahead:
+            return engine.historians
+        holder = uuid.uuid4().hex
+        try:
+            if not engine.memory.runs.take(self.frame.session, holder, LEASE):
+                return ()
+        except StorageError as error:
+            emit("historian_failed", session=self.frame.session, reason=str(error), failures=0)
+            return engine.historians
+        self.holder = holder
+        return engine.historians
+
+    def _publish(self, told: Told) -> None:
+        tags = [tag for tag, _ in self.stretch]
+        rows = [
+            put(self.engine, self.frame.session, part, [t for t in tags if part.first <= t <= part.last])
+            for part in told.compartments
+        ]
+        before = self.frame
+        frame, shown, folded = moved(self.engine, before, self.messages, rows)
+        self.frame = frame.with_(spent=frame.spent + told.tokens)
+        gone = [m for _, m in self.stretch]
+        emit(
+            "summarize",
+            **{**account(before, rows, gone, shown), "rejected": told.rejected},
+            ahead=False,
+            calls=told.calls,
+            spent=told.tokens,
+            folded=folded,
+        )
+        self.gone += gone
+        self.facts += told.facts
+        if self.holder:
+            failed = told.calls > 0 and all(part.source == "digest" for part in told.compartments)
+            self.engine.memory.runs.end(before.session, self.holder, failed=failed)
+            self.holder = ""
 
 
-def _publish(
-    engine: Engine, state: State, frame: Frame, stretch: list[tuple[int, BaseMessage]], told: Told
-) -> Update:
-    with engine.view(frame, live(state)) as view:
-        shown = view.span(stretch[0][0], stretch[-1][0])
-    rows = [
-        engine.memory.archive.put_compartment(frame.session, part.to_dict()) for part in told.compartments
-    ]
-    frame = frame.with_(
-        boundary=stretch[-1][0],
-        told=(*frame.told, *rows),
-        zone=max(frame.zone, stretch[-1][0]),
-        spent=frame.spent + told.tokens,
-        pending={tag: p for tag, p in frame.pending.items() if tag > stretch[-1][0]},
-        busts=frame.busts + 1,
-    )
-    frame = publish(engine, frame)
-    folded = (
-        engine.prices.is_cold(frame.asked, engine.clock()) or outgrown(engine, frame) or not frame.baseline
-    )
-    if folded:
-        frame = fold(engine, frame)
-    emit(
-        "summarize",
-        session=frame.session,
-        first=stretch[0][0],
-        last=stretch[-1][0],
-        tokens=count_tokens([m for _, m in stretch]),
-        shown=shown,
-        compartments=len(told.compartments),
-        sources=[part.source for part in told.compartments],
-        calls=told.calls,
-        spent=told.tokens,
-        rejected=told.rejected,
-        folded=folded,
-    )
-    gone = [RemoveMessage(id=m.id) for _, m in stretch if m.id]
-    return saved(
-        frame,
-        messages=gone,
-        edits={tag: None for tag in frame.edits if tag <= frame.boundary},
-        hints={tag: None for tag in frame.hints if tag <= frame.boundary},
-        facts=[*(state.get("facts") or []), *told.facts],
-        step=_tried(state),
-    )
+def lease_for(ask: Ask) -> float:
+    """Seconds to hold the lease for a request: longer than its patience."""
+    return max(LEASE, ask.timeout + 60.0)
 
 
-def _nothing(state: State, frame: Frame) -> Update:
-    return saved(frame, step=_tried(state))
+def spent_ahead(engine: Engine, session: str) -> int:
+    """Tokens that background runs have spent on a session; kept beside its frame, for they end whenever."""
+    return engine.memory.runs.standing(session).spent if engine.works_ahead else 0
 
 
 def _tried(state: State) -> dict[str, object]:

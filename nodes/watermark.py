@@ -4,13 +4,15 @@ from typing import Any, Literal
 
 from langchain_core.runnables import RunnableConfig
 
+from headwater.nodes.adopt import finished
 from headwater.nodes.engine import Engine, live, saved
 from headwater.nodes.events import emit
 from headwater.nodes.state import Node, State, Update
 from headwater.window.policy import Level
 from headwater.window.schedule import Plan, plan
 
-# `summarise="cold"`: from this many tokens on a cold start is taken to tell what stands before the zone.
+# `summarise="cold"`: from this many tokens on a cold start is taken to tell what stands before the
+# zone. Where a background run has told it already there is nothing to wait for, and nothing to be measured.
 COLD_TAIL = 60_000
 Route = Literal["agent", "offload", "summarize", "reclaim", "halt"]
 
@@ -36,6 +38,7 @@ def watermark(engine: Engine) -> Node:
                 frame = frame.with_(pending={**frame.pending, **found}, zone=zone, reduce=left)
             estimate = engine.estimate(frame, view)
             items = view.items(frame)
+            tail = view.tags
         level = engine.lines.level(estimate)
         decided = plan(
             frame,
@@ -50,8 +53,10 @@ def watermark(engine: Engine) -> Node:
         step |= {"reason": decided.reason, "edits": {tag: str(edit) for tag, edit in decided.edits.items()}}
         step["kind"] = str(decided.kind)
         tell = engine.policy.summarise
-        if tell == "cold" and estimate >= COLD_TAIL and engine.prices.is_cold(frame.asked, engine.clock()):
-            step["economy"] = frame.asked is not None
+        if tell == "cold" and frame.asked is not None and engine.prices.is_cold(frame.asked, engine.clock()):
+            step["economy"] = (
+                bool(finished(engine, frame, tail)) if engine.works_ahead else estimate >= COLD_TAIL
+            )
         step["route"] = route_of(level, decided, step, tell=tell != "never")
         emit(
             "watermark",

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from headwater.window.compartments import Compartment, WorkState
@@ -78,6 +78,37 @@ def parse_summary(text: str, count: Count = count_text) -> Summary | None:
         facts=_facts(data.get("facts")),
         work=WorkState.from_dict(data.get("work")),
     )
+
+
+def parse_summaries(text: str, count: Count = count_text) -> list[tuple[int, int, Summary]]:
+    """The answer as the episodes it tells: first tag, last tag, summary; empty when there is none.
+
+    One that tells the stretch as a whole names no tags: they are 0.
+    """
+    for found in _objects(text):
+        several = found.get("compartments")
+        if isinstance(several, list) and several:
+            facts, work = found.get("facts"), found.get("work")
+            told = []
+            for item in several:
+                summary = parse_summary(json.dumps(item), count) if isinstance(item, dict) else None
+                if summary is None:
+                    return []
+                told.append((_tag(item.get("first")), _tag(item.get("last")), summary))
+            # Facts and work state may stand beside the episodes: they are of the newest one then.
+            first, last, newest = told[-1]
+            more = replace(
+                newest,
+                facts=tuple(dict.fromkeys([*newest.facts, *_facts(facts)])),
+                work=WorkState.from_dict(work) if work else newest.work,
+            )
+            return [*told[:-1], (first, last, more)]
+    whole = parse_summary(text, count)
+    return [] if whole is None else [(0, 0, whole)]
+
+
+def _tag(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 _KEYS = frozenset(

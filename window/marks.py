@@ -58,6 +58,17 @@ def _without_marks(block: str | dict[str, Any]) -> str | dict[str, Any]:
     return {**block, "text": _MARK.sub("", block["text"])}
 
 
+def spans(tags: Iterable[int]) -> list[list[int]]:
+    """Ascending tags as [first, last] runs: [3, 4, 5, 8] gives [[3, 5], [8, 8]]."""
+    runs: list[list[int]] = []
+    for tag in tags:
+        if runs and tag == runs[-1][1] + 1:
+            runs[-1][1] = tag
+        else:
+            runs.append([tag, tag])
+    return runs
+
+
 def parse_ranges(text: str, known: Iterable[int] | None = None) -> list[int]:
     """Tags named by a text such as "3-5, 8" or "§12§", in order and once each.
 

@@ -62,6 +62,9 @@ class WindowPolicy:
         facts: Tokens of long-term facts chosen into the baseline (G27).
         summarise: "line" summarises only at COMPACT, "cold" also when the cache is cold anyway and
             the tail is long, "never" leaves it to `reclaim`.
+        background: Whether a summarizer works ahead beside the steps, which then never wait for it (G1);
+            False has it called in line at COMPACT and nowhere else: every run gives the same calls, in the
+            same order, and the step waits. Without a summarizer there is nothing to wait for either way.
         governance: Tokens that governance may spend on models of its own in a session; None is no cap.
     """
 
@@ -79,6 +82,7 @@ class WindowPolicy:
     history: float = 0.15
     facts: int = 4_000
     summarise: Literal["line", "cold", "never"] = "line"
+    background: bool = True
     governance: int | None = 2_000_000
 
     def __post_init__(self) -> None:

@@ -36,7 +36,7 @@ from tests.graph.world import (
     watch,
 )
 
-TIGHT = WindowPolicy(window=WINDOW, offload=0.3, compact=0.42)
+TIGHT = WindowPolicy(window=WINDOW, offload=0.3, compact=0.42, background=False)
 wires = pytest.mark.parametrize("wire", ["openai", "anthropic"])
 
 
@@ -635,7 +635,7 @@ def test_the_summary_budget_is_a_cap_and_the_digest_serves_when_it_is_spent(memo
         agent = build_agent(
             provider.openai(),
             tools=[inspector(400)],
-            policy=WindowPolicy(window=WINDOW, offload=0.3, compact=0.42, governance=4_000),
+            policy=WindowPolicy(window=WINDOW, offload=0.3, compact=0.42, governance=4_000, background=False),
             memory=memory,
             checkpointer=InMemorySaver(),
             summarizer=provider.openai("cheap", purpose="summarizer"),

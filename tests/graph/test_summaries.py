@@ -23,7 +23,7 @@ from tests.graph.world import (
     watch,
 )
 
-TIGHT = WindowPolicy(window=WINDOW, offload=0.3, compact=0.42)
+TIGHT = WindowPolicy(window=WINDOW, offload=0.3, compact=0.42, background=False)
 GOOD = json.dumps({"title": "t", "p1": "The units were checked and all of them are well."})
 
 
@@ -87,7 +87,7 @@ def test_case_23_e12_a_useless_summary_is_rejected_and_tries_are_bounded(
 
 def test_case_25_a_span_longer_than_the_summarisers_window_is_split(memory: Memory) -> None:
     """Case 25, M12: each call that is answered fits; at most 6 calls a compaction, failed ones too."""
-    late = WindowPolicy(window=WINDOW, min_result=10_000)
+    late = WindowPolicy(window=WINDOW, min_result=10_000, background=False)
     told, asked = run(memory, lambda request: Reply(GOOD), window=1_900, policy=late)
     assert any(e["rejected"] for e in told), "the first call was refused as too long"
     assert all(e["calls"] <= 6 for e in told)

@@ -103,7 +103,7 @@ def walk(
         system_prompt="You inspect plants.",
         subagents=[SubAgent("surveyor", "surveys one unit", "You survey.", [inspector(300, "look")])],
         summarizer=client(provider, wire, model="cheap", purpose="summarizer", max_tokens=1_000),
-        policy=WindowPolicy(window=WINDOW, offload=0.3, compact=0.42),
+        policy=WindowPolicy(window=WINDOW, offload=0.3, compact=0.42, background=False),
         memory=memory,
         checkpointer=saver,
     )

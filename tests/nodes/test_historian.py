@@ -9,8 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from headwater.nodes.historian import MAX_CALLS, MAX_DEPTH, MAX_OUTPUT, Answer, Ask, Historian, Told, halve
-from headwater.window.compartments import Compartment
+from headwater.nodes.historian import (
+    MAX_CALLS,
+    MAX_DEPTH,
+    MAX_OUTPUT,
+    Answer,
+    Ask,
+    Historian,
+    Told,
+    chunk_end,
+    divide,
+    halve,
+)
+from headwater.window.compartments import Compartment, heal_boundary
 from headwater.window.tokens import count_text
 
 TOO_LONG = ValueError("prompt is too long: 300000 tokens > 200000 maximum")
@@ -38,7 +49,7 @@ def drive(
     model: bool = True,
 ) -> tuple[Told, list[Ask]]:
     """Run a telling against a function; every ask is kept."""
-    historian = Historian(chunk=chunk, language="en", work=None, budget=None, model=model)
+    historian = Historian(chunk=chunk, language="en", work=None, budget=None, models=int(model))
     telling = historian.tell(log)
     asks: list[Ask] = []
     try:
@@ -154,3 +165,41 @@ def test_halves_never_split_an_arc() -> None:
     assert halves is not None
     assert not isinstance(halves[1][0][1], ToolMessage)
     assert halve(stretch(1)) is None
+
+
+def test_g14_g20_an_answer_may_tell_several_episodes_and_they_cover_the_stretch() -> None:
+    log = stretch(41)
+    episode = json.loads(str(answer().content))
+    both = {"compartments": [{**episode, "first": 1, "last": 19}, {**episode, "first": 20, "last": 41}]}
+    told, asks = drive(log, lambda ask: AIMessage(json.dumps(both)))
+    assert len(asks) == 1
+    assert [(part.first, part.last) for part in told.compartments] == [(1, 19), (20, 41)]
+    assert covers(told, log)
+    assert heal_boundary(told.compartments, 41) == tuple(told.compartments[:1]), "G20: the edge is read again"
+
+
+@pytest.mark.parametrize(
+    ("ranges", "reason"),
+    [
+        ([(1, 20), (24, 41)], "should begin at 21|begin"),
+        ([(1, 25), (20, 41)], "should begin"),
+        ([(1, 20), (21, 41)], "within a tool call"),
+        ([(1, 19), (20, 30)], "end at 30"),
+        ([(1, 19), (20, 99)], "not within"),
+    ],
+)
+def test_g14_episodes_that_leave_out_overlap_or_split_an_arc_are_refused(
+    ranges: list[tuple[int, int]], reason: str
+) -> None:
+    parts, why = divide(stretch(41), ranges)
+    assert parts == []
+    assert why is not None
+    assert any(word in why for word in reason.split("|")), why
+
+
+@given(st.integers(1, 60), st.integers(1, 5_000))
+def test_a_chunk_ends_where_an_arc_does(size: int, limit: int) -> None:
+    log = stretch(size)
+    end = chunk_end(log, limit)
+    assert 1 <= end <= len(log)
+    assert end == len(log) or not isinstance(log[end][1], ToolMessage)
