@@ -66,8 +66,8 @@ def load_recording(
                 held.setdefault(str(message.id or id(message)), (message, saved.checkpoint["ts"]))
     if not held:
         raise NotASession(
-            f"thread {config.get('configurable', {}).get('thread_id')!r} has no checkpoint with messages under "
-            f"{key!r}; expected a thread that was run with this checkpointer"
+            f"thread {config.get('configurable', {}).get('thread_id')!r} has no checkpoint with messages "
+            f"under {key!r}; expected a thread that was run with this checkpointer"
         )
     for message, stamp in held.values():
         before = len(recording.rows)

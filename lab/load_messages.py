@@ -92,7 +92,7 @@ def _answer(response: Any) -> list[Any]:
     extra = {"usage": response.get("usage"), "model": response.get("model")}
     if isinstance(choices, list) and choices and isinstance(choices[0], dict):
         message = choices[0].get("message")
-        return [{**message, **extra}] if is_message(message) else []
+        return [{**message, **extra}] if isinstance(message, dict) and is_message(message) else []
     output = response.get("output")
     if isinstance(output, list) and output and all(is_message(item) for item in output):
         return list(output)

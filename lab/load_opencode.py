@@ -103,10 +103,15 @@ def _assistant(recording: Recording, info: Mapping[str, Any], parts: list[dict[s
             recording.odd("unknown_part", f"{kind!r} was left out")
     error = info.get("error")
     meta = {
-        "ts": _time(info, "created"), "model": info.get("modelID"), "usage": usage, "agent": info.get("agent"),
-        "stop_reason": info.get("finish"), "provider": info.get("providerID"), "compact_summary": info.get("summary") is True,
+        "ts": _time(info, "created"),
+        "model": info.get("modelID"),
+        "usage": usage,
+        "agent": info.get("agent"),
+        "stop_reason": info.get("finish"),
+        "provider": info.get("providerID"),
+        "compact_summary": info.get("summary") is True,
         "error": error.get("name") if isinstance(error, dict) else error,
-    }  # fmt: skip
+    }
     row: Row = {
         "role": "assistant",
         "content": "\n".join(texts),
@@ -132,9 +137,10 @@ def _tool(part: Mapping[str, Any], number: int) -> tuple[dict[str, Any], Row | N
     status = state.get("status")
     if status in ("pending", "running", "call", "partial-call"):
         return call, None
-    times = state.get("time") if isinstance(state.get("time"), dict) else {}
+    times = _dict(state.get("time"))
     body = state.get("output") if status == "completed" else state.get("error") or state.get("output")
-    task = (state.get("metadata") or {}).get("sessionId") or (state.get("metadata") or {}).get("sessionID")
+    noted = _dict(state.get("metadata"))
+    task = noted.get("sessionId") or noted.get("sessionID")
     meta = {
         "ts": times.get("end"),
         "is_error": status == "error",
@@ -174,3 +180,7 @@ def _tasks(recording: Recording) -> list[tuple[str, str]]:
     """Calls that began a sub-agent, each with its session's id."""
     metas = [(row.get("tool_call_id"), row.get("_meta") or {}) for row in recording.rows]
     return [(str(call), str(meta["task"])) for call, meta in metas if meta.get("task")]
+
+
+def _dict(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
