@@ -30,7 +30,9 @@ def add_commands(commands: Any) -> None:
         "Copilot, LangGraph threads, LangSmith runs and plain JSON Lines, by content.",
     )
     inspect.add_argument("session", type=Path, metavar="SESSION")
-    inspect.add_argument("--window", type=tokens, metavar="N", help="the model's window, where it is not told")
+    inspect.add_argument(
+        "--window", type=tokens, metavar="N", help="the model's window, where it is not told"
+    )
     inspect.add_argument("--top", type=int, default=6, metavar="N", help="findings shown of each kind (6)")
     inspect.add_argument("--json", action="store_true", help="print findings as JSON")
     replay = commands.add_parser("replay", help=HELP["replay"], description=HELP["replay"] + ".")

@@ -84,7 +84,7 @@ class Account:
         Raises:
             AttributeError: There is no such figure.
         """
-        return sum(getattr(s if hasattr(s, name) else s.spent, name) for s in self.steps)
+        return float(sum(getattr(s if hasattr(s, name) else s.spent, name) for s in self.steps))
 
     def governance_ms(self, share: float) -> float:
         """The time of governance below which `share` of the steps stay, in milliseconds."""
@@ -166,9 +166,7 @@ class Accountant(BaseCallbackHandler):
         saved = sum(count for number, count in self._bytes.items() if number >= len(steps))
         return Account(tuple(steps), lines, self.ledger, prices, refused, (*_told(late), saved))
 
-    def _step(
-        self, number: int, spent: Spent, events: Sequence[Mapping[str, Any]], prices: Prices
-    ) -> Step:
+    def _step(self, number: int, spent: Spent, events: Sequence[Mapping[str, Any]], prices: Prices) -> Step:
         sent = self.ledger.requests[number]
         marks = [e for e in events if e["type"] == "headwater.watermark"]
         calls, tokens = _told(events)

@@ -153,7 +153,9 @@ def row_of(policy: str, window: int, reports: Sequence[ReplayReport]) -> Row:
     """The sums over the reports of one policy."""
     accounts = [r.account for r in reports if r.account]
     facts = sum(r.survived.facts for r in reports)
-    sums = {name: int(sum(a.total(name) for a in accounts)) for name in ("input", "cached", "new", "cold", "edit")}
+    sums = {
+        name: int(sum(a.total(name) for a in accounts)) for name in ("input", "cached", "new", "cold", "edit")
+    }
     return Row(
         policy=policy,
         window=window,

@@ -15,6 +15,8 @@ from headwater.window.policy import WindowPolicy
 LARGE = 16_000
 """Tokens of input from which the middle is far from both ends."""
 _RUN = 3
+# A shorter name stands in too many texts to mean one thing.
+_NAME = 6
 _SHOWN = 160
 
 
@@ -46,6 +48,8 @@ def amnesia(story: Story) -> Iterator[Finding]:
     used: a finding only where an answer or the user comes back to it after it has left.
     """
     for fact in stated_facts(story.said):
+        if fact.kind not in RULES and sum(map(str.isalnum, fact.text)) < _NAME:
+            continue
         held = _holders(story, fact)
         seen = [i for i in story.inputs if not held.isdisjoint(i.parts)]
         if not seen:

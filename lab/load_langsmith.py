@@ -116,7 +116,7 @@ def _outputs(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         drawn = drawn[0]
     if isinstance(drawn, dict):
         message = drawn.get("message")
-        if is_message(message):
+        if isinstance(message, dict) and is_message(message):
             return [unwrapped(message)]
         return [{"role": "assistant", "content": drawn.get("text", "")}]
     for key in ("message", "output"):
@@ -127,7 +127,8 @@ def _outputs(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _outcome(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """What a run without model calls tells of the conversation: its outputs, else its inputs and answer."""
-    outputs = run.get("outputs") if isinstance(run.get("outputs"), dict) else {}
+    outputs = run.get("outputs")
+    outputs = outputs if isinstance(outputs, dict) else {}
     held = conversation(outputs.get("messages")) or []
     return [unwrapped(m) for m in held] if len(held) > 1 else [*_inputs(run), *_outputs(run)]
 

@@ -12,6 +12,7 @@ from headwater.lab.ledger import BLOCKS
 from headwater.lab.recording import Session
 from headwater.lab.replay import ReplayReport
 from headwater.window.compartments import history_tiers
+from headwater.window.policy import WindowPolicy
 from headwater.window.tokens import count_text
 
 if TYPE_CHECKING:
@@ -72,7 +73,13 @@ def page_data(report: ReplayReport, rows: "Sequence[Row]" = ()) -> dict[str, Any
         "steps": [_step(step, account) for step in account.steps],
         "rows": [row.to_dict() for row in rows],
         "findings": [
-            {"disease": f.disease, "step": f.step, "evidence": f.evidence, "remedy": f.remedy, "price": f.price}
+            {
+                "disease": f.disease,
+                "step": f.step,
+                "evidence": f.evidence,
+                "remedy": f.remedy,
+                "price": f.price,
+            }
             for f in found[:_FINDINGS]
         ],
         "facts": [[where, kind, text[:300]] for where, kind, text in facts[:_FACTS]],
@@ -104,7 +111,7 @@ def _tiles(report: ReplayReport, account: Account) -> list[list[Any]]:
         ["t_refused", refused, "", "bad" if refused else "good"],
         ["t_p95", account.governance_ms(0.95), "ms", ""],
         ["t_bytes", account.checkpoint_bytes, "B", ""],
-        ["t_sum", account.summary_tokens, "", ""],
+        *([["t_sum", account.summary_tokens, "", ""]] if account.summary_tokens else []),
     ]
 
 
@@ -133,7 +140,7 @@ def _compartments(report: ReplayReport, account: Account) -> list[dict[str, Any]
     parts = report.compartments
     if not parts:
         return []
-    budget = int(0.15 * report.window)
+    budget = int(WindowPolicy().history * report.window)
     tiers = history_tiers(parts, budget)
     shown = []
     for part, tier in zip(parts, tiers, strict=True):

@@ -281,7 +281,9 @@ def replay(
         violations = tuple(provider.violations)
         totals = provider.totals()
         account = books.close(prices, player.served, totals.refused)
-        facts = stated_facts(session.messages[: player.rows[player.served - 1]] if player.served else (), planted)
+        facts = stated_facts(
+            session.messages[: player.rows[player.served - 1]] if player.served else (), planted
+        )
         last = books.ledger.text(player.served - 1) if player.served else ""
         survived = survival(facts, last, memory, session.name, main)
         told_parts = tuple(

@@ -177,9 +177,13 @@ def usage_of(raw: Mapping[str, Any] | None) -> Usage | None:
         return _added(raw.get("input"), raw.get("cacheRead"), raw.get("cacheWrite"))
     if "cache_read_input_tokens" in raw or "cache_creation_input_tokens" in raw:
         return _added(
-            raw.get("input_tokens"), raw.get("cache_read_input_tokens"), raw.get("cache_creation_input_tokens")
+            raw.get("input_tokens"),
+            raw.get("cache_read_input_tokens"),
+            raw.get("cache_creation_input_tokens"),
         )
-    details = raw.get("prompt_tokens_details") or raw.get("input_token_details") or raw.get("input_tokens_details")
+    details = (
+        raw.get("prompt_tokens_details") or raw.get("input_token_details") or raw.get("input_tokens_details")
+    )
     details = details if isinstance(details, Mapping) else {}
     cached = raw.get("cached_input_tokens") or details.get("cached_tokens") or details.get("cache_read")
     total = raw.get("input_tokens") or raw.get("prompt_tokens") or raw.get("input")

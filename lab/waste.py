@@ -59,9 +59,7 @@ def _cold(step: Input, lost: int, gap: float, price: float) -> Finding:
     )
 
 
-def _broken(
-    story: Story, before: Input, step: Input, lost: int, price: float, saved: float
-) -> Finding:
+def _broken(story: Story, before: Input, step: Input, lost: int, price: float, saved: float) -> Finding:
     same = common(before.parts, step.parts)
     where = "outside what was recorded"
     if same < len(before.parts):
