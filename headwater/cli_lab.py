@@ -68,7 +68,8 @@ def mistakes() -> tuple[type[Exception], ...]:
     from headwater.nodes.engine import WindowTooSmall
     from headwater.window.policy import PolicyError
 
-    return (NotASession, UnknownPolicy, PolicyError, WindowTooSmall, OSError)
+    # Prices says with ValueError what it does not take.
+    return (NotASession, UnknownPolicy, PolicyError, WindowTooSmall, ValueError, OSError)
 
 
 def tokens(text: str) -> int:

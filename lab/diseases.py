@@ -71,7 +71,7 @@ def amnesia(story: Story) -> Iterator[Finding]:
             + ("" if pinned else f"; the answer of step {needed[0].step} uses it"),
             "pin it: a rule of the user's belongs in the task note, verbatim in every request"
             if pinned
-            else "once important: read it back with ctx_search before it is used; pin it if it comes back often",
+            else "once important: read it back with ctx_search before use; pin it if it comes back often",
             detail={"kind": fact.kind, "fact": fact.text, "left": left, "absent": len(gone), "pin": pinned},
         )
 

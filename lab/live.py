@@ -33,7 +33,7 @@ class Watched:
 
     Args:
         name: What to call it.
-        session: Which session; by default the first that is met. Sub-agents are listed by their delegations.
+        session: Which session; by default the first that is met. Sub-agents are listed beside it.
     """
 
     def __init__(self, name: str = "agent", session: str | None = None) -> None:
@@ -51,8 +51,8 @@ class Watched:
         with self._lock:
             if kind == "delegate":
                 self.children.append(
-                    {"name": event.get("agent", ""), "task": event.get("brief", ""), "calls": 0, "messages": 0,
-                     "children": [], "session": event.get("session")}
+                    {"name": event.get("agent", ""), "task": event.get("brief", ""), "calls": 0,
+                     "messages": 0, "children": [], "session": event.get("session")}
                 )  # fmt: skip
                 return
             if kind == "watermark" and self._session is None:
@@ -97,7 +97,7 @@ class Watched:
             "lines": self.lines,
             "steps": steps,
             "rows": [], "findings": [], "facts": [], "compartments": [],
-            "tree": {"name": self.name, "task": "", "calls": len(steps), "messages": 0, "children": children},
+            "tree": {"name": self.name, "calls": len(steps), "messages": 0, "children": children},
         }  # fmt: skip
 
 
@@ -106,7 +106,8 @@ def _step(number: int, step: Mapping[str, Any], event: Mapping[str, Any]) -> dic
     total = int(usage.get("input_tokens") or event.get("tokens") or 0)
     cached = min(total, int((usage.get("input_token_details") or {}).get("cache_read") or 0))
     return {
-        "n": number, "input": total, "estimate": max(step["estimate"], total), "level": step["level"],
+        "n": number, "input": total, "estimate": max(step["estimate"], total),
+        "level": step["level"],
         "kind": str(event.get("kind", "defer")), "moves": list(step["moves"]), "gap": 0, "cold": False, "ms": 0,
         "cost": 0, "costs": {}, "blocks": {"cached": cached, "fresh": total - cached},
     }  # fmt: skip
@@ -165,9 +166,8 @@ class LiveWindow:
         last = [step for step in steps if step["moves"]][-4:]
         table = Table(box=None, show_header=False, pad_edge=False)
         for step in last:
-            table.add_row(
-                f"step {step['n']}", ", ".join(step["moves"]), f"{step['estimate']:,} → {step['input']:,}"
-            )
+            change = f"{step['estimate']:,} → {step['input']:,}"
+            table.add_row(f"step {step['n']}", ", ".join(step["moves"]), change)
         return Group(*rows, table)
 
 

@@ -101,7 +101,7 @@ def _recorded(session: Session, window: int | None) -> Story:
                 Input(
                     step=len(inputs) + 1,
                     row=row,
-                    parts=tuple([*(h for h in head if h < start), *range(start, row)]),
+                    parts=(*(h for h in head if h < start), *range(start, row)),
                     reply=message,
                     at=session.times[row],
                     usage=usage_of(session.usage[row]),

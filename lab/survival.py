@@ -54,7 +54,7 @@ class Survival:
 
 
 def stated_facts(messages: Sequence[BaseMessage], planted: Iterable[str] = ()) -> list[Stated]:
-    """What a session states that must not be lost: planted facts, the user's rules, and names they rest on."""
+    """What a session states that must not be lost: planted facts, the user's rules, names they rest on."""
     found: dict[str, Stated] = {text: Stated("planted", text) for text in planted if text.strip()}
     for message in messages:
         if isinstance(message, HumanMessage):

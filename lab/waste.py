@@ -18,7 +18,7 @@ WORTH = 1_000
 TOP = 8
 _CARRIED = 20_000
 _LONG = 400
-_WORD = re.compile(r"[A-Za-z0-9_./:-]{5,}|[\u4e00-\u9fff]{4}")
+_WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./:-]{3,}[A-Za-z0-9_]|[\u4e00-\u9fff]{4}")
 
 
 def cache_faults(story: Story) -> Iterator[Finding]:
@@ -104,7 +104,7 @@ def repeat_work(story: Story) -> Iterator[Finding]:
         yield Finding(
             "repeat work",
             times[0][0],
-            f"{key[:100]!r} was made again {len(times)} times after its result had left the input; about "
+            f"{key[:100]!r} was made again {len(times)} × after its result had left the input; about "
             f"{size:,} tokens fetched again",
             "read the result back by its stub (file_read, ctx_expand) instead of doing the work again",
             float(size),
