@@ -106,11 +106,19 @@ def _step(number: int, step: Mapping[str, Any], event: Mapping[str, Any]) -> dic
     total = int(usage.get("input_tokens") or event.get("tokens") or 0)
     cached = min(total, int((usage.get("input_token_details") or {}).get("cache_read") or 0))
     return {
-        "n": number, "input": total, "estimate": max(step["estimate"], total),
+        "n": number,
+        "input": total,
+        "estimate": max(step["estimate"], total),
         "level": step["level"],
-        "kind": str(event.get("kind", "defer")), "moves": list(step["moves"]), "gap": 0, "cold": False, "ms": 0,
-        "cost": 0, "costs": {}, "blocks": {"cached": cached, "fresh": total - cached},
-    }  # fmt: skip
+        "kind": str(event.get("kind", "defer")),
+        "moves": list(step["moves"]),
+        "gap": 0,
+        "cold": False,
+        "ms": 0,
+        "cost": 0,
+        "costs": {},
+        "blocks": {"cached": cached, "fresh": total - cached},
+    }
 
 
 class LiveWindow:

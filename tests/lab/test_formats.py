@@ -145,7 +145,7 @@ def test_opencode_export(tmp_path: Path) -> None:
     export = {
         "info": {"id": "ses_1"},
         "messages": [
-            {"info": {"role": "user", "time": {"created": 1}}, "parts": [{"type": "text", "text": "看 a.py"}]},
+            {"info": {"role": "user"}, "parts": [{"type": "text", "text": "看 a.py"}]},
             {"info": {"role": "assistant", "time": {"created": 2}}, "parts": [
                 {"type": "step-start"}, {"type": "text", "text": "I read it."},
                 {"type": "tool", "tool": "read", "callID": "1", "state": state}, {"type": "step-finish"},
@@ -255,7 +255,7 @@ def test_every_raw_session_loads_with_all_its_calls_answered(folder: str) -> Non
     for path in files:
         session = load_session(path)
         assert any(m.type == "human" for m in session.messages)
-        assert any(m.type == "ai" and m.text for m in session.messages)
+        assert any(m.type == "ai" for m in session.messages)
         assert [a for a in session.anomalies if a.startswith("orphan")] == []
 
 
