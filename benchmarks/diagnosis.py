@@ -25,8 +25,8 @@ _HEAD = """# What a diagnosis looks like
 
 `headwater inspect SESSION` reads a recorded session of any format and names what its window did to it. Below
 are five sessions of other agents, none governed by Headwater, as the command sees them; at most {top}
-findings of a kind are shown. Prices are in uncached input tokens at 0.1 read and 1.25 write, with a cache of 5 min.
-Made by `python -m benchmarks diagnosis`.
+findings of a kind are shown. Prices are in uncached input tokens at 0.1 read and 1.25 write, with a cache
+of 5 minutes. Made by `python -m benchmarks diagnosis`.
 """
 
 
