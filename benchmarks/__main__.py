@@ -2,9 +2,9 @@
 
 import sys
 
-from benchmarks import economy, step_cost
+from benchmarks import diagnosis, economy, step_cost
 
-BENCHMARKS = {"step_cost": step_cost.main, "economy": economy.main}
+BENCHMARKS = {"diagnosis": diagnosis.main, "step_cost": step_cost.main, "economy": economy.main}
 
 
 def main(names: list[str]) -> int:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headwater import cli_lab
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -32,6 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             reconfigure(errors="replace")
     args = _parser().parse_args(argv)
     try:
+        if args.command in cli_lab.HELP:
+            return _lab(args)
         return _demo(args) if args.command == "demo" else _doctor(args)
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -67,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument(
         "--memory", type=Path, default=Path(".headwater"), metavar="DIR", help="default: %(default)s"
     )
+    cli_lab.add_commands(commands)
     for command in (demo, doctor):
         command.add_argument("--lang", choices=("en", "zh"), default="en", help="language of what is printed")
     return parser
@@ -100,6 +105,19 @@ def _demo(args: argparse.Namespace) -> int:
         if args.model is None:
             raise
         return _refuse(f"{args.model!r} did not answer: {type(error).__name__}: {error}")
+
+
+def _lab(args: argparse.Namespace) -> int:
+    try:
+        mistakes = cli_lab.mistakes()
+    except ImportError as error:
+        return _refuse(f"{args.command} needs {error.name!r}; pip install 'headwater[lab]'")
+    try:
+        return cli_lab.run(args, _console())
+    except BrokenPipeError:
+        raise
+    except mistakes as error:
+        return _refuse(str(error))
 
 
 def _doctor(args: argparse.Namespace) -> int:

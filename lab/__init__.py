@@ -1,11 +1,14 @@
 """Measure and look: the strict provider, replay of recorded sessions, and pictures of the window."""
 
+from headwater.lab.diagnosis import diagnose
+from headwater.lab.diseases import Finding
 from headwater.lab.provider import Reply, Request, StrictProvider, ToolCall
 from headwater.lab.replay import ReplayReport, replay
-from headwater.lab.sessions import NotASession, Session, load_session
+from headwater.lab.sessions import NotASession, Session, load_session, load_thread
 from headwater.lab.trace import Trace, trace
 
 __all__ = [
+    "Finding",
     "NotASession",
     "ReplayReport",
     "Reply",
@@ -14,7 +17,9 @@ __all__ = [
     "StrictProvider",
     "ToolCall",
     "Trace",
+    "diagnose",
     "load_session",
+    "load_thread",
     "plot_window",
     "replay",
     "trace",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from headwater.lab.ledger import Ledger
 from headwater.lab.prefix_cache import Hit, Piece, PieceMeter, PrefixCache
 from headwater.lab.rules import Ask, Strictness, first_violation
 from headwater.lab.rules_thinking import sign_reply
@@ -134,6 +135,7 @@ class StrictProvider:
         block: Granularity of the cache, in tokens.
         one_system, signed_thinking, bound_thinking, foreign_thinking, call_id_limit: See `Strictness`.
         keep_raw: Keep each request's bytes in its `Exchange`.
+        ledger: Is told the parts of every accepted request that is not for a summariser.
 
     Example:
         >>> with StrictProvider([Reply("hello")]) as provider:
@@ -158,7 +160,9 @@ class StrictProvider:
         foreign_thinking: bool = False,
         call_id_limit: int | None = None,
         keep_raw: bool = False,
+        ledger: Ledger | None = None,
     ) -> None:
+        self._ledger = ledger
         self.requests: list[Exchange] = []
         self._script = script if callable(script) else play(script)
         self._default = ModelSpec(window, max_output)
@@ -251,12 +255,13 @@ class StrictProvider:
         broken = first_violation(wire.rules, ask)
         if broken is not None:
             return self._refuse(note, wire.error(broken[1]), rule=broken[0].name, violation=broken[1])
-        pieces = [self._meter.piece(kind, part, wire.part_tokens) for kind, part in wire.parts(ask)]
+        parts = list(wire.parts(ask))
+        pieces = [self._meter.piece(kind, part, wire.part_tokens) for kind, part in parts]
         note = replace(note, input_tokens=sum(piece.tokens for piece in pieces))
         if counting:
             return Outcome(200, {"input_tokens": note.input_tokens})
         refusal = self._refuse_size(wire, body, note)
-        return refusal or self._ask_script(wire, ask, note, pieces, begun)
+        return refusal or self._ask_script(wire, ask, note, pieces, parts, begun)
 
     def _refuse_size(self, wire: Wire, body: dict[str, Any], note: Exchange) -> Outcome | None:
         spec = self._models.get(note.model, self._default)
@@ -272,7 +277,13 @@ class StrictProvider:
         return None
 
     def _ask_script(
-        self, wire: Wire, ask: Ask, note: Exchange, pieces: Sequence[Piece], begun: float
+        self,
+        wire: Wire,
+        ask: Ask,
+        note: Exchange,
+        pieces: Sequence[Piece],
+        parts: Sequence[tuple[str, Any]],
+        begun: float,
     ) -> Outcome:
         with self._lock:
             request = Request(wire.name, note.model, ask.body, self._calls, wire.view, note.purpose)
@@ -304,6 +315,8 @@ class StrictProvider:
                 seconds=time.perf_counter() - begun,
             )
         )
+        if self._ledger is not None and note.purpose != "summarizer":
+            self._ledger.note(pieces, parts, came, answer.hit.cached, answer.hit.written)
         body = wire.events(answer, ask.body) if note.stream else wire.whole(answer)
         return Outcome(200, body, reply.delay, cut)
 

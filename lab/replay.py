@@ -11,21 +11,26 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, convert_to_openai_messages
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from headwater.graph import build_agent
+from headwater.lab.account import Account, Accountant, Step
 from headwater.lab.provider import Reply, Request, StrictProvider, Totals
 from headwater.lab.script import recorded
 from headwater.lab.sessions import Session
+from headwater.lab.survival import Survival, stated_facts, survival
+from headwater.lab.trace import Sample, TraceError
 from headwater.lab.wire_openai import OPENAI
 from headwater.memory import Memory
 from headwater.nodes import State
 from headwater.window import Frame, Prices, WindowPolicy
+from headwater.window.compartments import Compartment
 from headwater.window.marks import unstamped
+from headwater.window.policy import Lines
 from headwater.window.render import Renderer
 
 PACE = 10.0
@@ -51,6 +56,10 @@ class ReplayReport:
         archived: Messages in the archive; `damaged` of them differ from what was recorded.
         events: Counts of governance events by type.
         violations: Texts of broken provider rules.
+        account: Every figure by step.
+        survived: The session's facts by where they were at the end.
+        compartments: The told history, in order.
+        session: What was replayed.
     """
 
     name: str
@@ -69,6 +78,31 @@ class ReplayReport:
     damaged: int
     events: dict[str, int] = field(default_factory=dict)
     violations: tuple[str, ...] = ()
+    account: Account | None = field(default=None, repr=False)
+    survived: Survival = field(default_factory=Survival, repr=False)
+    compartments: tuple[Compartment, ...] = field(default=(), repr=False)
+    session: Session | None = field(default=None, repr=False)
+
+    @property
+    def timeline(self) -> tuple[Step, ...]:
+        """The figures of every step."""
+        return self.account.steps if self.account else ()
+
+    @property
+    def samples(self) -> Sequence[Sample]:
+        """The steps as `plot_window` draws them."""
+        return self.account.samples if self.account else ()
+
+    @property
+    def lines(self) -> Lines:
+        """The lines of the window.
+
+        Raises:
+            TraceError: No step was made.
+        """
+        if self.account is None or self.account.lines is None:
+            raise TraceError(f"the replay of {self.name!r} made no step, so there are no lines")
+        return self.account.lines
 
     @property
     def ratio(self) -> float:
@@ -172,22 +206,27 @@ def replay(
     session: Session,
     policy: WindowPolicy,
     prices: Prices | None = None,
+    model: BaseChatModel | None = None,
     *,
     wire: Literal["openai", "anthropic"] = "openai",
     context_tools: bool = True,
     assumed: Prices | None = None,
+    planted: Sequence[str] = (),
 ) -> ReplayReport:
-    """Play a session through `build_agent` under a policy; the summariser is the deterministic digest.
+    """Play a session through `build_agent` under a policy.
 
     Args:
         session: A recorded session.
         policy: The policy; its `window` is also the provider's true window.
         prices: The provider's; their `ttl` is its cache's lifetime.
+        model: The model that summarises; None is the deterministic digest.
         wire: Which provider's format the real client speaks.
         context_tools: Whether the agent is offered the context tools, whose schemas cost tokens.
         assumed: The prices that the agent decides by, where they are not the provider's.
+        planted: Facts to look for at the end, beside those that the session states.
     """
     prices = prices or Prices()
+    books = Accountant()
     player = Player(session)
     window = policy.window or 200_000
     events: dict[str, int] = {}
@@ -197,26 +236,38 @@ def replay(
         tempfile.TemporaryDirectory() as folder,
         Memory(folder) as memory,
         StrictProvider(
-            player.script, window=window, clock=player.clock, ttl=prices.ttl, foreign_thinking=True
+            player.script,
+            window=window,
+            clock=player.clock,
+            ttl=prices.ttl,
+            foreign_thinking=True,
+            ledger=books.ledger,
         ) as provider,
     ):
-        model = provider.openai() if wire == "openai" else provider.anthropic()
+        main = provider.openai() if wire == "openai" else provider.anthropic()
         agent = build_agent(
-            model,
+            main,
+            summarizer=model,
             tools=player.tools(),
             policy=policy,
             prices=assumed or prices,
             memory=memory,
-            checkpointer=InMemorySaver(),
+            checkpointer=books.saver,
             context_tools=context_tools,
             clock=player.clock,
         )
-        config: RunnableConfig = {"configurable": {"thread_id": session.name}, "recursion_limit": 100_000}
+        config: RunnableConfig = {
+            "configurable": {"thread_id": session.name},
+            "recursion_limit": 100_000,
+            "callbacks": [books],
+        }
         while not player.done:
             before = player.served
+            books.began()
             for event in agent.stream(
                 State(messages=player.inputs()), config, stream_mode="custom", durability="exit"
             ):
+                books.event(event)
                 events[event["type"]] = events.get(event["type"], 0) + 1
                 if event["type"] == "headwater.request":
                     kinds.append(event["kind"])
@@ -229,6 +280,15 @@ def replay(
         damaged = _damaged(player.delivered, [m for _, m in archived])
         violations = tuple(provider.violations)
         totals = provider.totals()
+        account = books.close(prices, player.served, totals.refused)
+        facts = stated_facts(
+            session.messages[: player.rows[player.served - 1]] if player.served else (), planted
+        )
+        last = books.ledger.text(player.served - 1) if player.served else ""
+        survived = survival(facts, last, memory, session.name, main)
+        told_parts = tuple(
+            Compartment.from_dict(data) for _, data in memory.archive.compartments(session.name)
+        )
         # The request behind the last recorded message has no counterpart in the recording.
         accepted = [x for x in provider.requests if x.status == 200][: player.served]
     broken = [0 < b.cached_tokens < a.input_tokens for a, b in pairwise(accepted)]
@@ -251,6 +311,10 @@ def replay(
         damaged=damaged,
         events=events,
         violations=violations,
+        account=account,
+        survived=survived,
+        compartments=told_parts,
+        session=session,
     )
 
 

@@ -1,0 +1,226 @@
+"""The commands of the lab: `inspect` and `replay`."""
+
+import argparse
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from headwater.lab.compare import Row
+    from headwater.lab.diseases import Finding
+    from headwater.lab.recording import Session
+
+HELP = {
+    "inspect": "name what a recorded session's window did to it: diseases, cache faults, waste",
+    "replay": "play recorded sessions under policies, and compare what they cost and kept",
+}
+
+
+def add_commands(commands: Any) -> None:
+    """Add the two commands to the parser's."""
+    inspect = commands.add_parser(
+        "inspect",
+        help=HELP["inspect"],
+        description=HELP["inspect"] + ". Reads OpenAI and Anthropic messages, Claude Code, Codex, OpenCode, "
+        "Copilot, LangGraph threads, LangSmith runs and plain JSON Lines, by content.",
+    )
+    inspect.add_argument("session", type=Path, metavar="SESSION")
+    inspect.add_argument(
+        "--window", type=tokens, metavar="N", help="the model's window, where it is not told"
+    )
+    inspect.add_argument("--top", type=int, default=6, metavar="N", help="findings shown of each kind (6)")
+    inspect.add_argument("--json", action="store_true", help="print findings as JSON")
+    replay = commands.add_parser("replay", help=HELP["replay"], description=HELP["replay"] + ".")
+    replay.add_argument("sessions", type=Path, nargs="+", metavar="SESSION")
+    replay.add_argument(
+        "--policy", action="append", metavar="POLICY",
+        help="a name (default, early, late, lean, no-summary, cold-summary, unmanaged) or settings, e.g. "
+        "offload=0.5,keep_tags=10; may be given several times",
+    )  # fmt: skip
+    replay.add_argument("--window", type=windows, default=[32_000], metavar="N,N", help="e.g. 32k,200k (32k)")
+    replay.add_argument("--sweep", action="store_true", help="find the cheapest policy that loses nothing")
+    replay.add_argument("--in-sight", type=float, default=0.5, metavar="SHARE", help="for --sweep (0.5)")
+    replay.add_argument("--read", type=float, default=0.1, help="price of a cached token (0.1)")
+    replay.add_argument("--write", type=float, default=1.25, help="price of a written token (1.25)")
+    replay.add_argument("--ttl", type=float, default=300.0, help="the cache's lifetime in seconds (300)")
+    replay.add_argument("--json", action="store_true", help="print rows and steps as JSON")
+    replay.add_argument("--html", type=Path, metavar="FILE", help="write a report of the first replay")
+
+
+def run(args: argparse.Namespace, console: "Console") -> int:
+    """Run `inspect` or `replay`.
+
+    Raises:
+        NotASession, UnknownPolicy, PolicyError, ValueError, OSError: The user's to mend.
+    """
+    return _inspect(args, console) if args.command == "inspect" else _replay(args, console)
+
+
+def mistakes() -> tuple[type[Exception], ...]:
+    """The errors that are the user's to mend."""
+    from headwater.lab.compare import UnknownPolicy
+    from headwater.lab.recording import NotASession
+    from headwater.nodes.engine import WindowTooSmall
+    from headwater.window.policy import PolicyError
+
+    # Prices says with ValueError what it does not take.
+    return (NotASession, UnknownPolicy, PolicyError, WindowTooSmall, ValueError, OSError)
+
+
+def tokens(text: str) -> int:
+    """A number of tokens: 32000, 32_000 or 32k."""
+    plain = text.strip().lower().replace("_", "").replace(",", "")
+    scale = 1_000_000 if plain.endswith("m") else 1_000 if plain.endswith("k") else 1
+    try:
+        number = int(float(plain.rstrip("km")) * scale)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of tokens, e.g. 32000 or 32k")
+    return number
+
+
+def windows(text: str) -> list[int]:
+    """Several numbers of tokens, with commas between."""
+    return [tokens(part) for part in text.split(",") if part.strip()]
+
+
+def _inspect(args: argparse.Namespace, console: "Console") -> int:
+    from headwater.lab.diagnosis import diagnose
+    from headwater.lab.sessions import load_session
+
+    session = load_session(args.session)
+    findings = diagnose(session, window=args.window)
+    if args.json:
+        print(json.dumps([_as_json(f) for f in findings], ensure_ascii=False, indent=1))
+        return 0
+    console.print(summary_of(session), highlight=False)
+    console.print(_findings_table(findings, args.top))
+    return 0
+
+
+def summary_of(session: "Session") -> str:
+    """One line on a session."""
+    kinds = Counter(anomaly.partition(":")[0] for anomaly in session.anomalies)
+    odd = ", ".join(f"{kind} {count}" for kind, count in kinds.most_common(6)) or "none"
+    return (
+        f"{session.name}: {session.format}, {len(session.messages)} messages, "
+        f"{sum(m.type == 'ai' for m in session.messages)} model calls, {len(session.children)} sub-agents; "
+        f"anomalies: {odd}"
+    )
+
+
+def _findings_table(findings: "list[Finding]", top: int) -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("disease", style="bold", no_wrap=True)
+    table.add_column("step", justify="right")
+    table.add_column("evidence → remedy", ratio=1)
+    table.add_column("price", justify="right")
+    shown: Counter[str] = Counter()
+    for f in findings:
+        shown[f.disease] += 1
+        if shown[f.disease] <= top:
+            text = Text.assemble(f.evidence, ("\n→ " + f.remedy, "dim"))
+            table.add_row(f.disease, str(f.step), text, f"{f.price:,.0f}" if f.price else "")
+    for name, count in shown.items():
+        if count > top:
+            table.add_row(name, "", f"… and {count - top} more (--top {count})", "")
+    if not findings:
+        table.add_row("healthy", "", "nothing was found", "")
+    return table
+
+
+def _as_json(finding: "Finding") -> dict[str, Any]:
+    return {
+        "disease": finding.disease,
+        "step": finding.step,
+        "evidence": finding.evidence,
+        "remedy": finding.remedy,
+        "price": finding.price,
+        "detail": dict(finding.detail),
+    }
+
+
+def _replay(args: argparse.Namespace, console: "Console") -> int:
+    from rich.console import Console as Terminal
+
+    from headwater.lab.compare import UNMANAGED, cheapest, compare, parse_policy, sweep
+    from headwater.lab.sessions import load_session
+    from headwater.window.prices import Prices
+
+    sessions = [load_session(path) for path in args.sessions]
+    prices = Prices(args.read, args.write, args.ttl)
+    policies = list(dict.fromkeys(args.policy or ["default", UNMANAGED]))
+    for text in policies:
+        if text != UNMANAGED:
+            parse_policy(text, args.window[0])
+    if all(text == UNMANAGED for text in policies):
+        policies = ["default", *policies]
+    rows: list[Row] = []
+    first = None
+    with Terminal(stderr=True).status("replaying …") as status:
+        if args.sweep:
+            for row in sweep(sessions, args.window, prices):
+                rows.append(row)
+                status.update(f"replaying … {len(rows)} rows, last {row.policy}")
+        else:
+            for row, reports in compare(sessions, policies, args.window, prices):
+                rows.append(row)
+                first = first or (reports[0] if reports else None)
+                status.update(f"replaying … {len(rows)} rows, last {row.policy} at {row.window:,}")
+    best = cheapest(rows, args.in_sight) if args.sweep else None
+    if args.json:
+        print(json.dumps({"rows": [r.to_dict() for r in rows], "best": best and best.to_dict()}, indent=1))
+    else:
+        console.print(rows_table(rows, best))
+    if args.sweep and best is None:
+        print(f"headwater: no policy lost nothing and kept {args.in_sight:.0%} in sight", file=sys.stderr)
+        return 1
+    if args.html and first is not None:
+        from headwater.lab.page import write_page
+
+        write_page(args.html, first, rows=rows)
+        console.print(f"wrote {args.html}", highlight=False)
+    return 0 if all(r.sound for r in rows) or args.sweep else 1
+
+
+def rows_table(rows: "list[Row]", best: "Row | None" = None) -> "Table":
+    """The comparison as a table; the best row is marked."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("policy", overflow="fold")
+    for name in ("window", "steps", "input", "cached", "new", "cold", "edit", "cost", "÷ plain", "in sight",
+                 "lost", "refused", "p95 ms"):  # fmt: skip
+        table.add_column(name, justify="right")
+    for r in rows:
+        plain = r.window == 0
+        figures = (r.input, r.cached, r.new, r.cold, r.edit)
+        table.add_row(
+            ("★ " if r is best else "") + r.policy,
+            "—" if plain else f"{r.window:,}",
+            f"{r.steps:,}",
+            *(("—" if plain else _short(figure)) for figure in figures),
+            _short(r.cost),
+            f"{r.ratio:.3f}",
+            f"{r.in_sight:.0%}",
+            str(r.lost),
+            str(r.refused + r.violations),
+            "—" if plain else f"{r.governance_ms:.0f}",
+            style="bold green" if r is best else "",
+        )
+    return table
+
+
+def _short(number: float) -> str:
+    if number >= 1e6:
+        return f"{number / 1e6:.2f}M"
+    return f"{number / 1e3:.1f}k" if number >= 1e4 else f"{number:,.0f}"
