@@ -12,6 +12,8 @@ from headwater.memory.database import Database, StorageError
 from headwater.memory.index import Entry, Hit, IndexBroken
 
 _FORMAT = "words-2"
+# A message of several lines in Chinese has some hundred pairs, and any of them may be the rare one.
+_TERMS = 400
 _MIGRATIONS = (
     (
         """CREATE TABLE entries(
@@ -99,7 +101,7 @@ class LexicalIndex:
 
     def search(self, space: tuple[str, ...], query: str, k: int) -> list[Hit]:
         """See `Index`. Scores are BM25, higher is better."""
-        match = lexical.match_query(query, stems=True)
+        match = lexical.match_query(query, _TERMS, stems=True)
         if not match or k < 1:
             return []
         sql = (
