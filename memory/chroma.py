@@ -37,6 +37,8 @@ class ChromaIndex:
         embeddings: Any LangChain embeddings.
     """
 
+    weight = 0.4
+
     def __init__(self, where: str | Path, embeddings: Embeddings) -> None:
         self._where = where
         self._embeddings = embeddings

@@ -177,19 +177,19 @@ class Facts:
     def search(self, query: str, k: int = 10) -> FoundFacts:
         """At most `k` facts for a query, best first, with a score up to 1; archived ones are not among them.
 
-        Rankings by meaning, by words and by the identifiers in the query are joined by rank. An index that
+        Rankings by meaning, by words and by the identifiers in the query are joined by score. An index that
         fails is built anew, and left out while it cannot be.
         """
         if k < 1 or not query.strip():
             return []
         with self._lock, _stored():
-            rankings = self._upkeep.rankings(query, max(4 * k, 20))
-            ids = dict.fromkeys(hit.id for ranking in rankings for hit in ranking)
+            rankings = self._upkeep.rankings(query, max(4 * k, 30))
+            ids = dict.fromkeys(hit.id for _, ranking in rankings for hit in ranking)
             facts = {f.id: f for f in self._get_many([*ids]) if f.live}
-        # Ranks are counted among what may be shown, so that archived rows push nothing down.
-        shown = [[hit for hit in ranking if hit.id in facts] for ranking in rankings]
+        # Scores are scaled among what may be shown, so that archived rows push nothing down.
+        shown = [(weight, [hit for hit in ranking if hit.id in facts]) for weight, ranking in rankings]
         named = _by_identifiers([*facts.values()], query)
-        fused = fuse([*shown, named] if named else shown)
+        fused = fuse([*shown, (1.0, named)] if named else shown)
         return [(facts[hit.id], hit.score) for hit in fused[:k]]
 
     def rebuild(self) -> int:

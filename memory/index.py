@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-RANK_CONSTANT = 60
-"""The constant of reciprocal rank fusion (Cormack et al., 2009)."""
-
 
 class Entry(NamedTuple):
     """One row to be found again."""
@@ -38,6 +35,9 @@ class Index(Protocol):
 
     Every method raises `IndexBroken`, and nothing else, when the index cannot do its work.
     """
+
+    weight: float
+    """How much its scores count beside those of others, when they are put together."""
 
     def stamp(self, space: tuple[str, ...]) -> str | None:
         """What the space was marked with when it was last built whole; None when it was not."""
@@ -70,17 +70,26 @@ class Index(Protocol):
         """Let go of files and connections; the next use opens them again."""
 
 
-def fuse(rankings: Sequence[Sequence[Hit]]) -> list[Hit]:
-    """Rankings joined by reciprocal rank, scaled so that first in all of them is 1.0.
+def fuse(rankings: Sequence[tuple[float, Sequence[Hit]]]) -> list[Hit]:
+    """Weighted rankings joined by score, each scaled from its last hit to its first; at most 1.0.
 
-    >>> fuse([[Hit("a", 9.0), Hit("b", 8.0)], [Hit("a", 0.7)]])[0]
+    Joining by rank alone lets a weak index outvote a sure one: the scores say how far the first stands out.
+
+    >>> fuse([(0.6, [Hit("a", 9.0), Hit("b", 8.0)]), (0.4, [Hit("a", 0.7)])])[0]
     Hit(id='a', score=1.0)
     """
+    total = sum(weight for weight, ranking in rankings if ranking) or 1.0
     scores: dict[str, float] = {}
-    for ranking in rankings:
-        for rank, hit in enumerate(ranking, start=1):
-            scores[hit.id] = scores.get(hit.id, 0.0) + (RANK_CONSTANT + 1) / (RANK_CONSTANT + rank)
-    most = max(1, len(rankings))
-    return [
-        Hit(key, score / most) for key, score in sorted(scores.items(), key=lambda item: (-item[1], item[0]))
-    ]
+    for weight, ranking in rankings:
+        for key, scaled in _scaled(ranking):
+            scores[key] = scores.get(key, 0.0) + weight / total * scaled
+    return [Hit(key, score) for key, score in sorted(scores.items(), key=lambda item: (-item[1], item[0]))]
+
+
+def _scaled(ranking: Sequence[Hit]) -> list[tuple[str, float]]:
+    if not ranking:
+        return []
+    high, low = ranking[0].score, min(hit.score for hit in ranking)
+    # The last of them was found too: it counts a little.
+    span = (high - low) or 1.0
+    return [(hit.id, 0.01 + 0.99 * ((hit.score - low) / span if high > low else 1.0)) for hit in ranking]

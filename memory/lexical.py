@@ -14,6 +14,10 @@ _COMMON = re.compile(
     r"this|to|was|we|were|what|when|where|which|who|why|will|with|you|your"
 )
 
+_ENDINGS = (
+    ("ies", "y"), ("ied", "y"), ("ing", ""), ("edly", ""), ("ed", ""), ("es", ""), ("s", ""), ("ly", ""),
+)  # fmt: skip
+
 SNIPPET_CHARS = 220
 _LONGEST = 64
 _CJK = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
@@ -42,14 +46,34 @@ def tokens(text: str) -> list[str]:
     return found
 
 
-def match_query(query: str, most: int = 64) -> str:
+def stem(word: str) -> str:
+    """An English word without its commonest endings; identifiers and other scripts as they are.
+
+    >>> [stem(word) for word in ("hiking", "hikes", "hiked", "cities", "running", "max_retries")]
+    ['hik', 'hik', 'hik', 'city', 'run', 'max_retries']
+    """
+    if len(word) < 4 or not (word.isascii() and word.isalpha()):
+        return word
+    for ending, instead in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            word = word[: -len(ending)] + instead
+            break
+    if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeiosl":
+        return word[:-1]
+    return word[:-1] if len(word) > 3 and word.endswith("e") else word
+
+
+def match_query(query: str, most: int = 64, *, stems: bool = False) -> str:
     """An FTS5 query that any token of `query` satisfies; "" when there is nothing to match.
 
     A lone ideograph matches as a prefix, since texts are indexed by pairs. Words as common as "the" count
-    only where there are no others: in a small collection they are rare enough to lead.
+    only where there are no others: in a small collection they are rare enough to lead. `stems` is for an
+    index of stems.
     """
     given = dict.fromkeys(tokens(query))
     terms = [term for term in given if not _COMMON.fullmatch(term)] or [*given]
+    if stems:
+        terms = [*dict.fromkeys(map(stem, terms))]
     run_ends = {term for term in terms if len(term) == 1 and ord(term) >= 0x0E00}
     # The last ideograph of a longer run is already in the pair before it.
     alone = {t for t in run_ends if not any(len(o) == 2 and o.endswith(t) for o in terms)}

@@ -65,16 +65,16 @@ class Upkeep:
                     self._heal(index, str(error))
             self._store().batch([PutOp(self._marks, key, None) for key in marked])
 
-    def rankings(self, query: str, k: int) -> list[list[Hit]]:
-        """What each usable index answers; one that fails is built anew and asked again, once."""
+    def rankings(self, query: str, k: int) -> list[tuple[float, list[Hit]]]:
+        """The weight and the answer of each usable index; one that fails is built anew and asked again."""
         self.catch_up()
-        found: list[list[Hit]] = []
+        found: list[tuple[float, list[Hit]]] = []
         for index in self._ready().copy():
             try:
-                found.append(index.search(self._space, query, k))
+                found.append((index.weight, index.search(self._space, query, k)))
             except IndexBroken as error:
                 if self._heal(index, str(error)):
-                    found.append(self._second_try(index, query, k))
+                    found.append((index.weight, self._second_try(index, query, k)))
         return found
 
     def rebuild(self) -> None:
