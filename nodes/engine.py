@@ -26,6 +26,7 @@ from headwater.nodes.state import State, Update
 from headwater.window.frame import Frame
 from headwater.window.policy import Lines, WindowPolicy
 from headwater.window.prices import Prices
+from headwater.window.providers import Provider, provider_of
 from headwater.window.render import Texts
 from headwater.window.sizes import WindowSize, max_output_of, model_name, window_of
 from headwater.window.stubs import encode
@@ -69,6 +70,11 @@ class Engine:
     _texts: "OrderedDict[str, str]" = field(default_factory=OrderedDict, repr=False)
     _window: WindowSize | None = field(default=None, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
+
+    @cached_property
+    def provider(self) -> Provider:
+        """The rules of the provider that requests go to."""
+        return provider_of(self.model, explicit=self.policy.provider)
 
     @property
     def window(self) -> WindowSize:
@@ -164,7 +170,7 @@ class Engine:
     def view(self, frame: Frame, messages: Sequence[BaseMessage]) -> Iterator[View]:
         """The session's view, up to date; a run beside this one gets a view of its own."""
         with self._lock:
-            view = self._views.pop(frame.session, None) or View()
+            view = self._views.pop(frame.session, None) or View(self.provider)
         view.sync(frame, messages, self.texts(frame))
         try:
             yield view

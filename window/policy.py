@@ -63,6 +63,8 @@ class WindowPolicy:
         summarise: "line" summarises only at COMPACT, "cold" also when the cache is cold anyway and
             the tail is long, "never" leaves it to `reclaim`.
         governance: Tokens that governance may spend on models of its own in a session; None is no cap.
+        provider: The row of `window/providers.py` that holds, such as "vllm" for a server whose templates
+            alternate roles; None finds it from the model.
     """
 
     window: int | None = None
@@ -80,6 +82,7 @@ class WindowPolicy:
     facts: int = 4_000
     summarise: Literal["line", "cold", "never"] = "line"
     governance: int | None = 2_000_000
+    provider: str | None = None
 
     def __post_init__(self) -> None:
         if self.window is not None and self.window < 1_024:
