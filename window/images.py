@@ -4,13 +4,15 @@ The oldest leave first, half of the limit at a time, so that most new images mov
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from langchain_core.messages import BaseMessage
 
 KINDS = frozenset({"image", "image_url", "input_image", "image_file"})
 NOT_SHOWN = "[image not shown: this request holds as many as the provider takes; ctx_expand brings it back]"
 FOLLOWS = "[image: shown in the next message]"
+
+M = TypeVar("M", bound=BaseMessage)
 
 
 def is_image(block: Any) -> bool:
@@ -36,7 +38,7 @@ def images_to_hide(count: int, limit: int | None) -> int:
     return -(-(count - limit) // step) * step
 
 
-def hide_images(message: BaseMessage, count: int) -> BaseMessage:
+def hide_images(message: M, count: int) -> M:
     """The message with its first `count` images as placeholders."""
     if not count or isinstance(message.content, str):
         return message

@@ -23,13 +23,12 @@ Content = str | list[str | dict[str, Any]]
 
 def reasoning_tokens(message: AIMessage) -> int:
     """Tokens of reasoning that a message carries."""
-    total = sum(
-        count_text(v) for k, v in message.additional_kwargs.items() if k in KEYS and isinstance(v, str)
-    )
+    kwargs = message.additional_kwargs.items()
+    total = sum([count_text(v) for k, v in kwargs if k in KEYS and isinstance(v, str)])
     if isinstance(message.content, list):
         for block in message.content:
-            if _is_reasoning(block):
-                total += sum(count_text(v) for v in block.values() if isinstance(v, str))
+            if isinstance(block, dict) and _is_reasoning(block):
+                total += sum([count_text(v) for v in block.values() if isinstance(v, str)])
     return total
 
 
@@ -40,9 +39,7 @@ def has_text(content: Content) -> bool:
     return any(isinstance(b, dict) and b.get("type") not in BLOCKS for b in content)
 
 
-def without_reasoning(
-    content: Content, kwargs: Mapping[str, Any]
-) -> tuple[Content, dict[str, Any]]:
+def without_reasoning(content: Content, kwargs: Mapping[str, Any]) -> tuple[Content, dict[str, Any]]:
     """Content and extras of a message without any reasoning."""
     kept = {k: v for k, v in kwargs.items() if k not in KEYS}
     if isinstance(content, str):
