@@ -55,6 +55,7 @@ class Engine:
         policy, prices: See their classes.
         clock: Seconds; only differences are used.
         budget: Of a sub-agent; None for an agent of its own.
+        output_cap: Tokens an answer may have, once a refusal has proved that the model's own cap does not fit.
     """
 
     model: BaseChatModel
@@ -66,6 +67,7 @@ class Engine:
     prices: Prices = field(default_factory=Prices)
     clock: Callable[[], float] = time.time
     budget: Budget | None = None
+    output_cap: int | None = None
     _views: "OrderedDict[str, View]" = field(default_factory=OrderedDict, repr=False)
     _texts: "OrderedDict[str, str]" = field(default_factory=OrderedDict, repr=False)
     _window: WindowSize | None = field(default=None, repr=False)

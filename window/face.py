@@ -79,10 +79,10 @@ def assistant_face(
 ) -> AIMessage:
     """An assistant message under its edit, with `calls` in place of its own (same order)."""
     content, kwargs = sendable(message, provider)
-    if edit in (Edit.STRIP, Edit.OFFLOAD) and may_strip(message, provider):
+    if edit in (Edit.STRIP, Edit.OFFLOAD, Edit.CLOSE) and may_strip(message, provider):
         content, kwargs = without_reasoning(content, kwargs)
     kwargs = _renamed(kwargs, message, calls)
-    if edit == Edit.OFFLOAD:
+    if edit in (Edit.OFFLOAD, Edit.CLOSE):
         calls = [{**call, "args": stub_arguments(tag, call["args"])} for call in calls]
     calls = [{**call, "args": _safe_value(call["args"])} for call in calls]
     content = _clean(_with_calls(content, calls))

@@ -54,7 +54,7 @@ def may_strip(message: AIMessage, provider: Provider) -> bool:
 
 def holds_round(message: AIMessage, provider: Provider) -> bool:
     """Whether a message that is being answered must stay as it is, for its reasoning's sake."""
-    signed = provider.reasoning in (Reasoning.SIGNED, Reasoning.KEPT)
+    signed = provider.reasoning in (Reasoning.SIGNED, Reasoning.BOUND)
     return signed and bool(message.tool_calls) and reasoning_tokens(message) > 0
 
 

@@ -30,7 +30,7 @@ from headwater.window.face import (
     tool_face,
     valid_calls,
 )
-from headwater.window.frame import Frame
+from headwater.window.frame import Edit, Frame
 from headwater.window.images import hide_images, images_in, images_to_hide, split_images
 from headwater.window.marks import tag_of
 from headwater.window.providers import DEFAULT, Provider
@@ -129,6 +129,7 @@ class Renderer:
         self._id_shape = re.compile(provider.ids.pattern)
         self._passed_images = 0
         self._pictures: list[BaseMessage] = []
+        self._closes = False
         self._hidden = max(frame.boundary, frame.lead)
         self._has_head = has_head
         self._memo: Memo = {} if memo is None else memo
@@ -166,10 +167,14 @@ class Renderer:
             rest += [*self._between(last, closing), closing]
         return rest
 
+    def _end_of_round(self) -> list[BaseMessage]:
+        """An answer and a new word from the user, where the round must be over for its reasoning to be gone."""
+        return [AIMessage(content=BRIDGE), HumanMessage(content=CONTINUE)] if self._closes else []
+
     def _owed(self) -> list[BaseMessage]:
         """What an arc still needs to be closed: results for open calls, then late results and images."""
         results = [ToolMessage(content=NO_RESULT, tool_call_id=new) for _, new in self._open]
-        return [*results, *map(self._stranger, self._late), *self._pictures]
+        return [*results, *map(self._stranger, self._late), *self._pictures, *self._end_of_round()]
 
     def _between(self, last: BaseMessage | None, new: BaseMessage) -> list[BaseMessage]:
         """The bridge that must stand before a user message, where the provider wants one."""
@@ -195,6 +200,7 @@ class Renderer:
             self._open.append((call["id"], new))
             calls.append({**call, "id": new})
         edit = self.frame.edits.get(tag)
+        self._closes = edit == Edit.CLOSE and bool(self._open)
         key = (tag, message.id, edit, tuple(new for _, new in self._open))
         self._show_memo(key, message, lambda: assistant_face(message, tag, edit, calls, self._provider))
 
@@ -247,7 +253,7 @@ class Renderer:
     def _close_arc(self) -> None:
         for message in self._owed():
             self._show(message)
-        self._open, self._late, self._pictures = [], [], []
+        self._open, self._late, self._pictures, self._closes = [], [], [], False
 
     def _show_human(self, message: BaseMessage, tag: int) -> None:
         hint, hidden = self.frame.hints.get(tag, ""), self._hidden_of(message)

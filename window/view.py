@@ -98,6 +98,11 @@ class View:
         return self._tokens + sum(count_message(m) for m in self._renderer.finish())
 
     @property
+    def hidden_images(self) -> int:
+        """How many of the oldest images are not shown."""
+        return self._renderer.hidden_images
+
+    @property
     def last(self) -> int:
         """The newest tag in the tail; 0 when it is empty."""
         return self._order[-1] if self._order else 0
