@@ -233,19 +233,22 @@ class StrictProvider:
             model=model, base_url=f"{self.url}/vllm/v1", default_headers=_headers(purpose), **given
         )
 
-    def mistral(self, model: str = "mistral-strict", **kw: Any) -> "BaseChatModel":
+    def mistral(self, model: str = "mistral-strict", *, purpose: str = "", **kw: Any) -> "BaseChatModel":
         """A real `ChatMistralAI` that talks to this server (package `langchain-mistralai`)."""
         from langchain_mistralai import ChatMistralAI
 
         given = {"api_key": "none", "max_retries": 0, **kw}
-        return ChatMistralAI(model_name=model, base_url=f"{self.url}/mistral/v1", **given)
+        made = ChatMistralAI(model_name=model, base_url=f"{self.url}/mistral/v1", **given)
+        for client in (made.client, made.async_client):
+            client.headers.update(_headers(purpose))
+        return made
 
-    def deepseek(self, model: str = "deepseek-strict", **kw: Any) -> "BaseChatModel":
+    def deepseek(self, model: str = "deepseek-strict", *, purpose: str = "", **kw: Any) -> "BaseChatModel":
         """A real `ChatDeepSeek` that talks to this server (package `langchain-deepseek`)."""
         from langchain_deepseek import ChatDeepSeek
 
-        given = {"api_key": "none", "max_retries": 0, "default_headers": _headers(""), **kw}
-        return ChatDeepSeek(model=model, api_base=f"{self.url}/deepseek/v1", **given)
+        given = {"api_key": "none", "max_retries": 0, "default_headers": _headers(purpose), **kw}
+        return ChatDeepSeek(model=model, base_url=f"{self.url}/deepseek/v1", **given)
 
     def _get(self, path: str) -> Outcome:
         if path != "/v1/models":
