@@ -98,6 +98,11 @@ class Engine:
         self._window = None
         self.__dict__.pop("lines", None)
 
+    def cap_output(self, tokens: int) -> None:
+        """From now on an answer may have so many tokens at the most."""
+        self.output_cap = tokens
+        self.__dict__.pop("lines", None)
+
     @property
     def _endpoint(self) -> str:
         """ "model@endpoint": the same name may be served with another window elsewhere."""
@@ -107,7 +112,7 @@ class Engine:
     @cached_property
     def lines(self) -> Lines:
         """The lines of this agent's window; what the request may put out is reserved in full."""
-        window, cap = self.window.tokens, _output_cap(self.model)
+        window, cap = self.window.tokens, self.output_cap or _output_cap(self.model)
         policy = self.policy if self.policy.window is None else self.policy.with_window(window)
         if cap is not None and policy.output_reserve is None:
             policy = replace(policy, output_reserve=min(cap, window - 1))

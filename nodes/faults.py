@@ -40,9 +40,13 @@ def lower_cap(engine: Engine, frame: Frame, tokens: int, overflow: Overflow) -> 
     left = (overflow.limit - int(1.1 * counted)) if overflow.limit else asked // 2
     if left < MIN_OUTPUT or left >= asked:
         left = asked // 2
+    if overflow.limit is not None:
+        engine.learn(overflow.limit)
+        # Not all that is free now: the input grows, and each step would be refused once.
+        left = min(left, overflow.limit // 4)
     if left < MIN_OUTPUT:
         return False
-    engine.output_cap = left
+    engine.cap_output(left)
     return True
 
 
