@@ -32,8 +32,8 @@ from headwater.lab.wire_anthropic import ANTHROPIC
 from headwater.lab.wire_openai import DIALECTS, OPENAI
 
 if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
     from langchain_anthropic import ChatAnthropic
+    from langchain_core.language_models import BaseChatModel
     from langchain_openai import ChatOpenAI
 
 __all__ = [

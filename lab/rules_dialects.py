@@ -1,4 +1,4 @@
-"""What OpenAI-compatible servers refuse beyond OpenAI: Mistral, DeepSeek, and a Mistral template under vLLM."""
+"""What compatible servers refuse beyond OpenAI: Mistral, DeepSeek, and Mistral's template under vLLM."""
 
 import re
 

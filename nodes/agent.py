@@ -199,7 +199,8 @@ def _unresolved(
     report = window_report(frame, messages, engine.texts(frame), engine.lines, engine.tools, engine.provider)
     parts = sorted(((report[name], name) for name in BLOCKS if name != "reserve"), reverse=True)[:3]
     return OverflowUnresolved(
-        f"{model_name(engine.model) or 'the model'!r} refuses {tokens:,} tokens as too long for its window{stated}; "
+        f"{model_name(engine.model) or 'the model'!r} refuses {tokens:,} tokens as too long for its window"
+        f"{stated}; "
         f"largest parts: {', '.join(f'{name} {size:,}' for size, name in parts)}. Nothing is left to take "
         "out and nothing is lost. Set WindowPolicy(window=...) to the model's real window (assumed: "
         f"{engine.window.tokens:,} by {engine.window.source}), then continue the session"

@@ -19,7 +19,7 @@ from headwater.window.reasoning import holds_round, reasoning_tokens
 def loosened(
     provider: Provider, frame: Frame, messages: Sequence[BaseMessage], wanted: Mapping[int, Edit]
 ) -> dict[int, Edit]:
-    """The edits that are wanted, as the provider's rule for reasoning lets them be done, and what must follow.
+    """The wanted edits, as the provider's rule for reasoning lets them be done, and what must follow.
 
     An edit in the round that is being answered closes it. Under BOUND the reasoning behind the first edit
     goes too.

@@ -55,7 +55,7 @@ class Engine:
         policy, prices: See their classes.
         clock: Seconds; only differences are used.
         budget: Of a sub-agent; None for an agent of its own.
-        output_cap: Tokens an answer may have, once a refusal has proved that the model's own cap does not fit.
+        output_cap: Tokens an answer may have, once a refusal has shown that the model's cap does not fit.
     """
 
     model: BaseChatModel

@@ -1,4 +1,4 @@
-"""What can be wrong with an answer, and what is done about it: refusals, silent overflows, calls nobody can read."""
+"""What can be wrong with an answer and what is done: refusals, silent overflows, unreadable calls."""
 
 from typing import Any
 

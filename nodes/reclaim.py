@@ -95,7 +95,7 @@ def bare(view: View, frame: Frame, excess: int) -> dict[int, Edit]:
 
 
 def _rank(message: BaseMessage, gain: int, excess: int) -> int:
-    """2 for a tool result, 1 for a user's message, if it is one of the few that could make the room; else 0."""
+    """2 for a tool result, 1 for a user's message, if it is one of a few that could make room; else 0."""
     if gain * 8 < excess:
         return 0
     return 2 if isinstance(message, ToolMessage) else 1 if isinstance(message, HumanMessage) else 0

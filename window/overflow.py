@@ -33,8 +33,8 @@ class Overflow(NamedTuple):
 # What is refused for another reason, whatever else the sentence says: rates, quotas, money, load.
 _OTHER_REASON = re.compile(
     r"rate[\s_-]?limit|too[\s_-]many[\s_-]requests|throttl|quota|\b[tr]p[mdh]\b|requests? per|time ?frame"
-    r"|(?:per[\s_-]|/ ?|\bpro |\bpar |last )(?:min|minute|hour|day|second|week|month|sec|s|stunde|tag|monat|heure"
-    r"|jour|mois)\b|ratenlimit|kontingent|(?:dai|month|week|hour)ly|\btier\b|billing|credit"
+    r"|(?:per[\s_-]|/ ?|\bpro |\bpar |last )(?:min|minute|hour|day|second|week|month|sec|s|stunde|tag"
+    r"|monat|heure|jour|mois)\b|ratenlimit|kontingent|(?:dai|month|week|hour)ly|\btier\b|billing|credit"
     r"|peak load"
     r"|can only afford|insufficient|payment|\bbalance\b|subscription|retry after"
     r"|(?:please )?wait (?:a |before|for)"
@@ -63,7 +63,8 @@ _TALK = re.compile(
 )
 _MAYBE_TALK = re.compile(
     r"\b(?:we|users|you'll (?:get|see)|you get|you see|means?|says|said|saying|for example|e\.g|such as"
-    r"|(?<!request )(?<!rejected )(?<!failed )because|therefore|workaround|todo|changelog|debug|fix(?:ed|es)?|bugs?|issue|mentions?|tests?"
+    r"|(?<!request )(?<!rejected )(?<!failed )because|therefore"
+    r"|workaround|todo|changelog|debug|fix(?:ed|es)?|bugs?|issue|mentions?|tests?"
     r"|why|it's|which is expected|recovered|this document|pricing|billed|warning|triggered)\b"
     r"|\breturn |^#{1,4} |^[-*] "
     r"|例如|比如|文档|意思是|说明了?|这种|这类|这是|因为|所以|问题是"

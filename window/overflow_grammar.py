@@ -1,6 +1,7 @@
 """The words of a window refusal: what is too long, by which relation, beyond which bound, in which numbers.
 
-Providers word the refusal in a hundred ways, English, Chinese and more, but say the same few things. `lex` turns a
+Providers word the refusal in a hundred ways, English, Chinese and more,
+but say the same few things. `lex` turns a
 text into a short string of symbols, one letter a kind, in linear time; `overflow` judges the relation between
 them and `overflow_numbers` the roles of the numbers. No provider is known by name (M18, M21).
 """
@@ -106,7 +107,8 @@ _LEXICON: tuple[tuple[str, str, str], ...] = (
     (
         "X",
         "en",
-        r"(?<!to )exceed(?:s|ed|ing)?|surpass(?:es|ed)?|(?:reached|hit)(?=\s(?:the|its|maximum|max)\s)|reached(?=[:.,;(\s]*(?:\d|$))",
+        r"(?<!to )exceed(?:s|ed|ing)?|surpass(?:es|ed)?|(?:reached|hit)(?=\s(?:the|its|maximum|max)\s)"
+        r"|reached(?=[:.,;(\s]*(?:\d|$))",
     ),
     ("X", "en", r"über(?:schreite[nt]|schritten|steig(?:t|en))|dépass(?:e|ent|ée?)|excèd(?:e|ent)"),
     ("X", "", r"超过|超出|大于|多于|高于|长于|(?<=[\d)s])\s>=?\s(?=[\da-z])|(?<=\d)>=?(?=\d)"),

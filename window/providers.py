@@ -1,9 +1,9 @@
-"""What each provider wants of a request beyond the common rules: one table, with where each rule is known from.
+"""What each provider wants of a request beyond the common rules: one table, with its sources.
 
 What is common needs no row, for every request keeps it: one system message and first, a user's message after
-it, no empty content, calls answered in the next message, ids unique in the request. A row says where a provider
-differs, and `render` writes the request for its row. All of it only ever appends: a log that grows still gives
-a request that grows.
+it, no empty content, calls answered in the next message, ids unique in the request. A row says where a
+provider differs, and `render` writes the request for its row. All of it only ever appends: a log that grows
+still gives a request that grows.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class UnknownProvider(ValueError):
 class Reasoning(StrEnum):
     """What may become of the reasoning of earlier assistant messages.
 
-    FREE: it may be sent, edited and left out. SIGNED: a block goes back as it came or not at all, and the tool
-    round that is being answered keeps it. BOUND: as SIGNED, and a block is valid only behind the very bytes it
-    was made behind; when those change it must go. KEPT: an assistant message with tool calls keeps it for good.
-    ABSENT: it must not be sent.
+    FREE: it may be sent, edited and left out. SIGNED: a block goes back as it came or not at all, and the
+    tool round that is being answered keeps it. BOUND: as SIGNED, and a block is valid only behind the very
+    bytes it was made behind; when those change it must go. KEPT: an assistant message with tool calls keeps
+    it for good. ABSENT: it must not be sent.
     """
 
     FREE = "free"
@@ -78,7 +78,7 @@ class Provider:
 
 _ANTHROPIC = {
     "reasoning": "Anthropic docs, extended thinking with tool use; anthropics/claude-code#63226",
-    "images": "Anthropic docs, vision: above 20 images each must be within 2,000 px; charmbracelet/crush#3810",
+    "images": "Anthropic docs, vision: above 20 each must be within 2,000 px; charmbracelet/crush#3810",
 }
 _MISTRAL_IDS = "mistral-common validator; langchain-ai/langchain#24668"
 
@@ -100,7 +100,7 @@ TABLE: tuple[Provider, ...] = (
         images=20,
         sources={
             **_ANTHROPIC,
-            "reasoning": "Anthropic docs, preserved thinking (Claude 5.1 and later); anomalyco/opencode#46653",
+            "reasoning": "Anthropic docs, preserved thinking (Claude 5.1 and on); anomalyco/opencode#46653",
         },
     ),
     Provider(
@@ -155,7 +155,7 @@ TABLE: tuple[Provider, ...] = (
 ROWS = {row.name: row for row in TABLE}
 DEFAULT = ROWS["openai"]
 
-# First that fits: the client's class, then the address, then the model's name (of a vendor behind any gateway).
+# First that fits: the client's class, then the address, then the model's name (whatever the gateway).
 _CLASSES = (
     ("ChatMistralAI", "mistral"),
     ("ChatDeepSeek", "deepseek"),

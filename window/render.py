@@ -168,7 +168,7 @@ class Renderer:
         return rest
 
     def _end_of_round(self) -> list[BaseMessage]:
-        """An answer and a new word from the user, where the round must be over for its reasoning to be gone."""
+        """An answer and a word from the user, where the round must be over for its reasoning to go."""
         return [AIMessage(content=BRIDGE), HumanMessage(content=CONTINUE)] if self._closes else []
 
     def _owed(self) -> list[BaseMessage]:

@@ -4,7 +4,7 @@ A row of `OVERFLOWS` is (text, limit, requested), with 0 for "whatever is read";
 `LOOK_ALIKES` a text that is none even where the status is 400, one of `QUOTES` a text that tells of one.
 """
 
-# ruff: noqa: E501, RUF001
+# ruff: noqa: E501
 ANY = 0
 Row = tuple[str, int | None, int | None]
 
