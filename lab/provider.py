@@ -30,10 +30,11 @@ from headwater.lab.script import (
 from headwater.lab.server import LocalServer
 from headwater.lab.wire import Answer, Wire, output_tokens
 from headwater.lab.wire_anthropic import ANTHROPIC
-from headwater.lab.wire_openai import OPENAI
+from headwater.lab.wire_openai import DIALECTS, OPENAI
 
 if TYPE_CHECKING:
     from langchain_anthropic import ChatAnthropic
+    from langchain_core.language_models import BaseChatModel
     from langchain_openai import ChatOpenAI
 
 __all__ = [
@@ -58,7 +59,7 @@ __all__ = [
 ]
 
 PURPOSE_HEADER = "x-headwater-purpose"
-_WIRES: tuple[Wire, ...] = (OPENAI, ANTHROPIC)
+_WIRES: tuple[Wire, ...] = (OPENAI, ANTHROPIC, *DIALECTS)
 
 
 @dataclass(frozen=True)
@@ -227,6 +228,32 @@ class StrictProvider:
         given = {"api_key": "none", "max_retries": 0, "stream_usage": True, **kw}
         return ChatAnthropic(model_name=model, base_url=self.url, default_headers=_headers(purpose), **given)
 
+    def vllm(self, model: str = "strict-main", *, purpose: str = "", **kw: Any) -> "ChatOpenAI":
+        """A real `ChatOpenAI` that talks to this server as to a vLLM with Mistral's chat template."""
+        from langchain_openai import ChatOpenAI
+
+        given = {"api_key": "none", "max_retries": 0, "stream_usage": True, "use_responses_api": False, **kw}
+        return ChatOpenAI(
+            model=model, base_url=f"{self.url}/vllm/v1", default_headers=_headers(purpose), **given
+        )
+
+    def mistral(self, model: str = "mistral-strict", *, purpose: str = "", **kw: Any) -> "BaseChatModel":
+        """A real `ChatMistralAI` that talks to this server (package `langchain-mistralai`)."""
+        from langchain_mistralai import ChatMistralAI
+
+        given = {"api_key": "none", "max_retries": 0, **kw}
+        made = ChatMistralAI(model_name=model, base_url=f"{self.url}/mistral/v1", **given)
+        for client in (made.client, made.async_client):
+            client.headers.update(_headers(purpose))
+        return made
+
+    def deepseek(self, model: str = "deepseek-strict", *, purpose: str = "", **kw: Any) -> "BaseChatModel":
+        """A real `ChatDeepSeek` that talks to this server (package `langchain-deepseek`)."""
+        from langchain_deepseek import ChatDeepSeek
+
+        given = {"api_key": "none", "max_retries": 0, "default_headers": _headers(purpose), **kw}
+        return ChatDeepSeek(model=model, base_url=f"{self.url}/deepseek/v1", **given)
+
     def _get(self, path: str) -> Outcome:
         if path != "/v1/models":
             return Outcome(404, OPENAI.error(f"Unknown request URL: GET {path}.", 404))
@@ -330,8 +357,9 @@ class StrictProvider:
                 call if call.id else replace(call, id=f"{wire.call_prefix}{number}_{i}")
                 for i, call in enumerate(reply.tool_calls)
             )
-            for call in calls if wire.signs else ():
-                self._issued.setdefault(str(call.id), set()).add(signature)
+            mark = signature if wire.signs else reply.thinking
+            for call in calls:
+                self._issued.setdefault(str(call.id), set()).add(mark)
         reply = replace(reply, tool_calls=calls)
         return Answer(number, note.model, reply, signature, hit, output_tokens(reply))
 

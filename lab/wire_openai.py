@@ -1,10 +1,11 @@
 """OpenAI chat completions on the wire."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from headwater.lab.rules import Ask, blocks_of
+from headwater.lab.rules import Ask, Rule, blocks_of
+from headwater.lab.rules_dialects import DEEPSEEK_RULES, MISTRAL_RULES, VLLM_RULES
 from headwater.lab.rules_openai import OPENAI_RULES
 from headwater.lab.wire import (
     IMAGE_TOKENS,
@@ -22,11 +23,14 @@ _FINISH = {"end_turn": "stop", "tool_use": "tool_calls", "max_tokens": "length"}
 class OpenAIWire:
     """`POST /v1/chat/completions`. Thinking goes out as `reasoning_content`, as DeepSeek and vLLM send it."""
 
-    name = "openai"
-    path = "/v1/chat/completions"
     call_prefix = "call_"
-    rules = OPENAI_RULES
     signs = False
+
+    def __init__(self, name: str = "openai", prefix: str = "", rules: Sequence[Rule] = OPENAI_RULES) -> None:
+        """A dialect of the format, served under a prefix of its own with rules of its own."""
+        self.name = name
+        self.path = f"{prefix}/v1/chat/completions"
+        self.rules = rules
 
     def parts(self, ask: Ask) -> Iterator[tuple[str, Any]]:
         """One piece a tool and one a message; a system prompt is a message here."""
@@ -181,3 +185,8 @@ def _error(
 
 
 OPENAI = OpenAIWire()
+DIALECTS = (
+    OpenAIWire("mistral", "/mistral", MISTRAL_RULES),
+    OpenAIWire("vllm", "/vllm", VLLM_RULES),
+    OpenAIWire("deepseek", "/deepseek", DEEPSEEK_RULES),
+)

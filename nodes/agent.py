@@ -12,14 +12,18 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
 from headwater.nodes.background import work_ahead
+from headwater.nodes.binding import head_moved
 from headwater.nodes.engine import Engine, live, saved, used_tokens
 from headwater.nodes.events import emit
+from headwater.nodes.faults import capped, is_malformed, lower_cap, overflow_in, said_malformed, with_note
 from headwater.nodes.offload import apply_edits
 from headwater.nodes.reclaim import bare
 from headwater.nodes.state import State, Update
+from headwater.window.blocks import BLOCKS, window_report
 from headwater.window.face import text_of
 from headwater.window.frame import Frame, Pass
-from headwater.window.overflow import Overflow, parse_overflow
+from headwater.window.overflow import Overflow
+from headwater.window.sizes import model_name
 
 MAX_RETRIES = 3
 MIN_SCALE, MAX_SCALE, SLOW = 0.8, 3.0, 0.3
@@ -41,7 +45,7 @@ def agent(engine: Engine) -> Runnable[State, Update]:
         request = next(exchange)
         while True:
             try:
-                answer: AIMessage | Exception = bound.invoke(request, config)
+                answer: AIMessage | Exception = bound.invoke(request, config, **capped(engine))
             except Exception as error:  # noqa: BLE001 - clients raise what they like; all but overflow is raised again
                 answer = error
             try:
@@ -55,7 +59,7 @@ def agent(engine: Engine) -> Runnable[State, Update]:
         request = next(exchange)
         while True:
             try:
-                answer: AIMessage | Exception = await bound.ainvoke(request, config)
+                answer: AIMessage | Exception = await bound.ainvoke(request, config, **capped(engine))
             except Exception as error:  # noqa: BLE001 - as above
                 answer = error
             try:
@@ -81,21 +85,29 @@ def _exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
     frame = engine.frame(state, config)
     messages = live(state)
     step = dict(state.get("step") or {})
-    edits: dict[int, str] = {}
+    frame, loose = head_moved(engine, frame, messages)
+    frame, edits = apply_edits(engine, frame, messages, loose)
     for attempt in range(MAX_RETRIES + 1):
         with engine.view(frame, messages) as view:
             request, tokens, last = view.request(), view.tokens, view.last
         refused = step.get("refused")
         if refused is not None and tokens >= refused["tokens"]:
             # Never the same content twice (M19): the remedies have found nothing either.
-            raise _unresolved(engine, tokens, refused["limit"])
+            raise _unresolved(engine, frame, messages, tokens, refused["limit"])
         # A cache lives from when it was asked for, not from when a long answer was done.
         asked = engine.clock()
         answer = yield request
-        if isinstance(answer, AIMessage):
+        if isinstance(answer, AIMessage) and is_malformed(answer):
+            # Once more, saying what was wrong; what comes then is taken, or said.
+            emit("malformed", session=frame.session, calls=len(answer.invalid_tool_calls))
+            answer = yield with_note(request, answer)
+            if isinstance(answer, AIMessage) and is_malformed(answer):
+                answer = said_malformed(answer, frame.language)
+        overflow = overflow_in(engine, answer)
+        if overflow is None and isinstance(answer, AIMessage):
             break
-        overflow = parse_overflow(answer)
         if overflow is None:
+            assert isinstance(answer, Exception)
             raise answer
         emit(
             "overflow",
@@ -104,12 +116,16 @@ def _exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
             requested=overflow.requested,
             attempt=attempt,
         )
+        if overflow.kind == "output" and attempt < MAX_RETRIES and lower_cap(engine, frame, tokens, overflow):
+            # The cap is the cause: history stays as it is (case 57).
+            continue
         frame = _refused(engine, frame, tokens, overflow)
         frame, more = _shrink(engine, frame, messages, tokens, overflow)
         edits |= more
         if attempt == MAX_RETRIES or not more:
             if refused is not None or attempt == MAX_RETRIES:
-                raise _unresolved(engine, tokens, overflow.limit) from answer
+                cause = answer if isinstance(answer, Exception) else None
+                raise _unresolved(engine, frame, messages, tokens, overflow.limit) from cause
             # Nothing that a stub can stand for is left: once, by the lines that the refusal has moved.
             return saved(frame, edits=edits, step={"refused": {"tokens": tokens, "limit": overflow.limit}})
     assert isinstance(answer, AIMessage)
@@ -180,10 +196,16 @@ def _learned(engine: Engine, frame: Frame, answer: AIMessage, tokens: int, last:
     return frame.with_(sent=last, asked=asked, warm=warm, size=tokens, scale=round(scale, 4))
 
 
-def _unresolved(engine: Engine, tokens: int, limit: int | None) -> OverflowUnresolved:
+def _unresolved(
+    engine: Engine, frame: Frame, messages: list[BaseMessage], tokens: int, limit: int | None
+) -> OverflowUnresolved:
     stated = f" of {limit:,}" if limit else ""
+    report = window_report(frame, messages, engine.texts(frame), engine.lines, engine.tools, engine.provider)
+    parts = sorted(((report[name], name) for name in BLOCKS if name != "reserve"), reverse=True)[:3]
     return OverflowUnresolved(
-        f"the provider refuses {tokens:,} tokens as too long for its window{stated}; nothing is left to take "
+        f"{model_name(engine.model) or 'the model'!r} refuses {tokens:,} tokens as too long for its window"
+        f"{stated}; "
+        f"largest parts: {', '.join(f'{name} {size:,}' for size, name in parts)}. Nothing is left to take "
         "out and nothing is lost. Set WindowPolicy(window=...) to the model's real window (assumed: "
         f"{engine.window.tokens:,} by {engine.window.source}), then continue the session"
     )

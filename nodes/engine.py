@@ -26,6 +26,7 @@ from headwater.nodes.state import State, Update
 from headwater.window.frame import Frame
 from headwater.window.policy import Lines, WindowPolicy
 from headwater.window.prices import Prices
+from headwater.window.providers import Provider, provider_of
 from headwater.window.render import Texts
 from headwater.window.sizes import WindowSize, max_output_of, model_name, window_of
 from headwater.window.stubs import encode
@@ -55,6 +56,7 @@ class Engine:
         policy, prices: See their classes.
         clock: Seconds; only differences are used.
         budget: Of a sub-agent; None for an agent of its own.
+        output_cap: Tokens an answer may have, once a refusal has shown that the model's cap does not fit.
     """
 
     model: BaseChatModel
@@ -67,12 +69,18 @@ class Engine:
     prices: Prices = field(default_factory=Prices)
     clock: Callable[[], float] = time.time
     budget: Budget | None = None
+    output_cap: int | None = None
     _views: "OrderedDict[str, View]" = field(default_factory=OrderedDict, repr=False)
     _texts: "OrderedDict[str, str]" = field(default_factory=OrderedDict, repr=False)
     ahead: dict[str, int] = field(default_factory=dict, repr=False)
     """By session, the last tag that background runs are known to have told; a hint, the archive knows."""
     _window: WindowSize | None = field(default=None, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
+
+    @cached_property
+    def provider(self) -> Provider:
+        """The rules of the provider that requests go to."""
+        return provider_of(self.model, explicit=self.policy.provider)
 
     @property
     def window(self) -> WindowSize:
@@ -94,6 +102,11 @@ class Engine:
         self._window = None
         self.__dict__.pop("lines", None)
 
+    def cap_output(self, tokens: int) -> None:
+        """From now on an answer may have so many tokens at the most."""
+        self.output_cap = tokens
+        self.__dict__.pop("lines", None)
+
     @property
     def _endpoint(self) -> str:
         """ "model@endpoint": the same name may be served with another window elsewhere."""
@@ -103,7 +116,7 @@ class Engine:
     @cached_property
     def lines(self) -> Lines:
         """The lines of this agent's window; what the request may put out is reserved in full."""
-        window, cap = self.window.tokens, _output_cap(self.model)
+        window, cap = self.window.tokens, self.output_cap or _output_cap(self.model)
         policy = self.policy if self.policy.window is None else self.policy.with_window(window)
         if cap is not None and policy.output_reserve is None:
             policy = replace(policy, output_reserve=min(cap, window - 1))
@@ -178,7 +191,7 @@ class Engine:
     def view(self, frame: Frame, messages: Sequence[BaseMessage]) -> Iterator[View]:
         """The session's view, up to date; a run beside this one gets a view of its own."""
         with self._lock:
-            view = self._views.pop(frame.session, None) or View()
+            view = self._views.pop(frame.session, None) or View(self.provider)
         view.sync(frame, messages, self.texts(frame))
         try:
             yield view

@@ -24,7 +24,9 @@ def halt(engine: Engine) -> Node:
     def node(state: State, config: RunnableConfig) -> Update:
         frame = engine.frame(state, config)
         step = dict(state.get("step") or {})
-        report = window_report(frame, live(state), engine.texts(frame), engine.lines, engine.tools)
+        report = window_report(
+            frame, live(state), engine.texts(frame), engine.lines, engine.tools, engine.provider
+        )
         parts = {k: v for k, v in report.items() if k not in ("total", "window", "reserve")}
         largest = sorted(parts.items(), key=lambda kv: -kv[1])[:3]
         text = _TEXT.get(frame.language, _TEXT["en"]).format(

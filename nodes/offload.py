@@ -10,6 +10,7 @@ from langchain_core.runnables import RunnableConfig
 
 from headwater.memory import ArtifactError
 from headwater.nodes.adopt import adopt, channels
+from headwater.nodes.binding import loosened
 from headwater.nodes.engine import Engine, live, revised, saved
 from headwater.nodes.events import emit
 from headwater.nodes.recall import fold
@@ -51,11 +52,11 @@ def apply_edits(
 ) -> tuple[Frame, dict[int, str]]:
     """Freeze edits, artifacts first: where a text cannot be written its message stays as it is (case 66)."""
     by_tag = {tag_of(m): m for m in messages}
+    fresh = {tag: edit for tag, edit in wanted.items() if tag in by_tag and tag not in frame.edits}
+    wanted = loosened(engine.provider, frame, messages, fresh)
     done: dict[int, str] = {}
     for tag, edit in wanted.items():
-        message = by_tag.get(tag)
-        if message is None or tag in frame.edits:
-            continue
+        message = by_tag[tag]
         if edit is Edit.OFFLOAD and not isinstance(message, AIMessage):
             try:
                 engine.memory.artifacts.put(text_of(message))

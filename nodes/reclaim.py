@@ -74,23 +74,31 @@ def tiered(engine: Engine, view: View, frame: Frame) -> dict[int, Edit]:
 def bare(view: View, frame: Frame, excess: int) -> dict[int, Edit]:
     """The largest parts that are left until `excess` tokens are freed; the goal stays.
 
-    What the model has seen goes before what it has not: the newest arc is the answer it waits for.
+    What the model has seen goes before what it has not: the newest arc is the answer it waits for. Of what is
+    large enough to matter a tool result goes first, then a file pasted by the user.
     """
     newest = view.latest_arc()
     goal = next((pin.tag for pin in frame.pins if pin.kind == "goal"), 0)
     parts = [
-        (tag < newest, gain, tag)
+        (tag < newest, _rank(view.message(tag), gain, excess), gain, tag)
         for tag in view.tags
         if tag not in frame.edits and tag != goal and _can_leave(view.message(tag))
         if (gain := gain_of(view.message(tag), tag, Edit.OFFLOAD)) > 0
     ]
     chosen: dict[int, Edit] = {}
-    for _, gain, tag in sorted(parts, reverse=True):
+    for *_, gain, tag in sorted(parts, reverse=True):
         if excess <= 0:
             break
         chosen[tag] = Edit.OFFLOAD
         excess -= int(gain * frame.scale)
     return chosen
+
+
+def _rank(message: BaseMessage, gain: int, excess: int) -> int:
+    """2 for a tool result, 1 for a user's message, if it is one of a few that could make room; else 0."""
+    if gain * 8 < excess:
+        return 0
+    return 2 if isinstance(message, ToolMessage) else 1 if isinstance(message, HumanMessage) else 0
 
 
 def _results(view: View, frame: Frame) -> Iterator[tuple[int, int, int]]:

@@ -6,6 +6,7 @@ from typing import Any
 from headwater.window.frame import Frame
 from headwater.window.marks import tag_of
 from headwater.window.policy import Lines
+from headwater.window.providers import DEFAULT, Provider
 from headwater.window.render import Renderer, Texts, render_head
 from headwater.window.tokens import count_message, count_tools
 
@@ -13,7 +14,12 @@ BLOCKS = ("reserve", "tools", "contract", "tail", "history", "observations")
 
 
 def window_report(
-    frame: Frame, messages: Sequence[Any], texts: Texts, lines: Lines, tools: Sequence[Any] = ()
+    frame: Frame,
+    messages: Sequence[Any],
+    texts: Texts,
+    lines: Lines,
+    tools: Sequence[Any] = (),
+    provider: Provider = DEFAULT,
 ) -> dict[str, int]:
     """Tokens per block, in order of what it costs to lose them, with `total` and `window`.
 
@@ -24,10 +30,10 @@ def window_report(
     report = dict.fromkeys(BLOCKS, 0)
     report["reserve"] = lines.window - lines.usable
     report["tools"] = count_tools(tools)
-    head = render_head(texts)
+    head = render_head(texts, provider)
     for message in head:
         report["contract" if message.type == "system" else "history"] += count_message(message)
-    renderer = Renderer(frame, has_head=any(m.type == "human" for m in head))
+    renderer = Renderer(frame, has_head=any(m.type == "human" for m in head), provider=provider)
     for message in messages:
         renderer.feed(message)
     for shown in renderer.shown:

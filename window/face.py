@@ -19,14 +19,14 @@ from langchain_core.messages import (
 
 from headwater.window.frame import Edit
 from headwater.window.marks import STAMP, mark
+from headwater.window.providers import DEFAULT, Provider
+from headwater.window.reasoning import has_text, may_strip, sendable, without_reasoning
 from headwater.window.stubs import dropped, is_only_stub, stub, stub_arguments
 from headwater.window.tokens import count_message, count_text
 
 NO_TEXT = "(no text)"
 NO_OUTPUT = "(no output)"
 HUMAN_PREVIEW = 300
-REASONING_BLOCKS = ("thinking", "redacted_thinking", "reasoning")
-_REASONING_KEYS = ("reasoning_content", "reasoning")
 # Blocks that say again what `tool_calls` says; clients write their own form of a call from that.
 _CALL_BLOCKS = ("tool_call", "tool_call_chunk", "invalid_tool_call", "function_call", "input_json_delta")
 _UNPORTABLE = re.compile(r"[^a-zA-Z0-9_-]")
@@ -74,17 +74,19 @@ def tool_face(message: ToolMessage, tag: int, edit: str | None, call_id: str, hi
     )
 
 
-def assistant_face(message: AIMessage, tag: int, edit: str | None, calls: list[ToolCall]) -> AIMessage:
+def assistant_face(
+    message: AIMessage, tag: int, edit: str | None, calls: list[ToolCall], provider: Provider = DEFAULT
+) -> AIMessage:
     """An assistant message under its edit, with `calls` in place of its own (same order)."""
-    content, kwargs = message.content, message.additional_kwargs
-    if edit in (Edit.STRIP, Edit.OFFLOAD):
-        content = _without_reasoning(content)
-        kwargs = {k: v for k, v in kwargs.items() if k not in _REASONING_KEYS}
-    if edit == Edit.OFFLOAD:
+    content, kwargs = sendable(message, provider)
+    if edit in (Edit.STRIP, Edit.OFFLOAD, Edit.CLOSE) and may_strip(message, provider):
+        content, kwargs = without_reasoning(content, kwargs)
+    kwargs = _renamed(kwargs, message, calls)
+    if edit in (Edit.OFFLOAD, Edit.CLOSE):
         calls = [{**call, "args": stub_arguments(tag, call["args"])} for call in calls]
     calls = [{**call, "args": _safe_value(call["args"])} for call in calls]
     content = _clean(_with_calls(content, calls))
-    if not _has_text(content) and not calls:
+    if not has_text(content) and not calls:
         content = NO_TEXT
     elif isinstance(content, str) and not content.strip():
         content = ""
@@ -97,6 +99,13 @@ def assistant_face(message: AIMessage, tag: int, edit: str | None, calls: list[T
         additional_kwargs=kept,
         response_metadata=message.response_metadata,
     )
+
+
+def _renamed(kwargs: dict[str, Any], message: AIMessage, calls: list[ToolCall]) -> dict[str, Any]:
+    """What a client keeps by call id (Gemini's thought signatures), under the ids that are sent."""
+    new = {str(old["id"]): call["id"] for old, call in zip(message.tool_calls, calls, strict=False)}
+    tables = {k: v for k, v in kwargs.items() if isinstance(v, dict) and v and v.keys() <= new.keys()}
+    return {**kwargs, **{k: {new[i]: v for i, v in table.items()} for k, table in tables.items()}}
 
 
 def valid_calls(message: AIMessage) -> list[ToolCall]:
@@ -139,20 +148,6 @@ def _face(message: BaseMessage, tag: int, edit: Edit | None) -> BaseMessage:
     if isinstance(message, AIMessage):
         return assistant_face(message, tag, edit, valid_calls(message))
     return human_face(message, tag, edit)
-
-
-def reasoning_tokens(message: AIMessage) -> int:
-    """Tokens of reasoning that a message carries."""
-    total = sum(
-        count_text(v)
-        for k, v in message.additional_kwargs.items()
-        if k in _REASONING_KEYS and isinstance(v, str)
-    )
-    if isinstance(message.content, list):
-        for block in message.content:
-            if isinstance(block, dict) and block.get("type") in REASONING_BLOCKS:
-                total += sum(count_text(v) for v in block.values() if isinstance(v, str))
-    return total
 
 
 def argument_tokens(message: AIMessage) -> int:
@@ -222,18 +217,6 @@ def _clean(content: Content) -> Any:
             block = {**block, "text": safe(text)}
         blocks.append(_safe_value(block))
     return blocks
-
-
-def _has_text(content: Content) -> bool:
-    if isinstance(content, str):
-        return bool(content.strip())
-    return any(isinstance(b, dict) and b.get("type") not in REASONING_BLOCKS for b in content)
-
-
-def _without_reasoning(content: Content) -> Content:
-    if isinstance(content, str):
-        return content
-    return [b for b in content if not (isinstance(b, dict) and b.get("type") in REASONING_BLOCKS)]
 
 
 def _with_calls(content: Content, calls: list[ToolCall]) -> Content:

@@ -17,13 +17,15 @@ class Edit(StrEnum):
     """What the frame does to a tag. Queued first, applied on a busting pass, frozen once applied.
 
     OFFLOAD puts a stub in place of a tool result, or of the long arguments of a tool call; STRIP takes
-    reasoning out; SKELETON and DROP leave one line, a function of the tag alone.
+    reasoning out; SKELETON and DROP leave one line, a function of the tag alone. CLOSE does to an assistant
+    message what OFFLOAD does and ends its tool round, where a provider would ask for the reasoning otherwise.
     """
 
     OFFLOAD = "offload"
     STRIP = "strip"
     SKELETON = "skeleton"
     DROP = "drop"
+    CLOSE = "close"
 
 
 class Pass(StrEnum):
@@ -80,6 +82,8 @@ class Frame:
         warm: Number of warm requests so far; the clock of the rent.
         size: Tokens of the last request as estimated, for the price of moving it.
         identity: Digest of model, system prompt and tools; another one means FOLD.
+        head: Digest of all that stood before the tail in the last request; kept for models that bind their
+            reasoning to it.
         language: The user's language, "en" or "zh".
         scale: Reported ÷ estimated input tokens of this model (0.8-3.0).
         revision: Digest of all edits and folds so far; equal revisions render equal prefixes.
@@ -107,6 +111,7 @@ class Frame:
     warm: int = 0
     size: int = 0
     identity: str = ""
+    head: str = ""
     language: str = "en"
     scale: float = 1.0
     revision: str = ""

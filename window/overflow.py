@@ -33,7 +33,8 @@ class Overflow(NamedTuple):
 # What is refused for another reason, whatever else the sentence says: rates, quotas, money, load.
 _OTHER_REASON = re.compile(
     r"rate[\s_-]?limit|too[\s_-]many[\s_-]requests|throttl|quota|\b[tr]p[mdh]\b|requests? per|time ?frame"
-    r"|per[\s_-](?:min|minute|hour|day|second|week|month)\b|(?:dai|month|week|hour)ly|\btier\b|billing|credit"
+    r"|(?:per[\s_-]|/ ?|\bpro |\bpar |last )(?:min|minute|hour|day|second|week|month|sec|s|stunde|tag"
+    r"|monat|heure|jour|mois)\b|ratenlimit|kontingent|(?:dai|month|week|hour)ly|\btier\b|billing|credit"
     r"|peak load"
     r"|can only afford|insufficient|payment|\bbalance\b|subscription|retry after"
     r"|(?:please )?wait (?:a |before|for)"
@@ -62,7 +63,8 @@ _TALK = re.compile(
 )
 _MAYBE_TALK = re.compile(
     r"\b(?:we|users|you'll (?:get|see)|you get|you see|means?|says|said|saying|for example|e\.g|such as"
-    r"|because|therefore|workaround|todo|changelog|debug|fix(?:ed|es)?|bugs?|issue|mentions?|tests?"
+    r"|(?<!request )(?<!rejected )(?<!failed )because|therefore"
+    r"|workaround|todo|changelog|debug|fix(?:ed|es)?|bugs?|issue|mentions?|tests?"
     r"|why|it's|which is expected|recovered|this document|pricing|billed|warning|triggered)\b"
     r"|\breturn |^#{1,4} |^[-*] "
     r"|例如|比如|文档|意思是|说明了?|这种|这类|这是|因为|所以|问题是"
@@ -100,6 +102,8 @@ def _judge(symbol: Symbol, left: str, right: str, text: str) -> int:
             return _WEAK
         return (_WEAK if "h" in right else _HINT) if "R" in left or right[:1] == "T" else 0
     if code == "M":
+        if re.match("[^NPCIL]*O", right):
+            return 0  # one parameter measured by another: "budget must be less than max_tokens"
         if {"I", "T"} & set(left) and {"C", "N", "G"} & set(right):
             return _STRONG
         return _WEAK if "R" in left and "T" in right and "N" in right else 0
@@ -121,7 +125,7 @@ def _judge_exceeding(code: str, left: str, right: str, word: str) -> int:
     if code == "x" and not {"C", "L"} & bound and "N" not in subject:
         return 0  # "prompts over 200k tokens cost more"
     if word in {"reached", "hit"} and "C" not in bound:
-        return 0
+        return _STRONG if word == "reached" and {"C", "L"} <= subject and not bound & {"I", "L"} else 0
     if "C" in bound:
         return _STRONG
     if {"I", "T", "C"} & subject and "L" in bound:
@@ -150,7 +154,10 @@ def _surest_relation(text: str, symbols: list[Symbol], trusted: bool) -> int:
         for at, symbol in enumerate(sentence):
             if symbol.code not in "XxBMHEYy":
                 continue
-            level = _judge(symbol, codes[max(0, at - 14) : at], codes[at + 1 : at + 15], text)
+            right = codes[at + 1 : at + 15]
+            if symbol.code in "Xx":
+                right = right.partition("W")[0]  # what stands behind "while" or "but" is no bound of it
+            level = _judge(symbol, codes[max(0, at - 14) : at], right, text)
             before = text[max(opens, symbol.start - 160) : symbol.start]
             if level > surest and (trusted or not _IF.search(before)):
                 surest = level
@@ -166,7 +173,7 @@ def _by_numbers(text: str, symbols: list[Symbol], numbers: Numbers) -> int:
     sized = {"T", "C"} & codes or {"K", "H"} <= codes or "qI" in stated
     if limit is None or not sized or ("Z" in codes and not {"I", "C"} & codes):
         return 0
-    joined = {"W", "X", "x", "B", "M", "H", "Q"} & codes or "qI" in stated
+    joined = {"W", "X", "x", "B", "M", "H", "Q"} & codes or re.search("[IR]q|q[IR]", stated)
     if requested is not None and joined and (requested > limit or requested + (numbers.output or 0) > limit):
         return _STRONG
     if not {"C", "L"} <= codes or "x" in codes:

@@ -1,6 +1,7 @@
 """The words of a window refusal: what is too long, by which relation, beyond which bound, in which numbers.
 
-Providers word the refusal in a hundred ways, English and Chinese, but say the same few things. `lex` turns a
+Providers word the refusal in a hundred ways, English, Chinese and more,
+but say the same few things. `lex` turns a
 text into a short string of symbols, one letter a kind, in linear time; `overflow` judges the relation between
 them and `overflow_numbers` the roles of the numbers. No provider is known by name (M18, M21).
 """
@@ -49,7 +50,7 @@ _LEXICON: tuple[tuple[str, str, str], ...] = (
         r"|inputs|stop~sequences|pages)"
         r"|too~many~(?:messages|tools|functions|images|files|documents|requests|turns|items|inputs|pages"
         r"|connections)"
-        r"|(?:access|auth|bearer|refresh|session|csrf|api|jwt|id|device)~tokens?"
+        r"|(?:access|auth(?:entication|orization)?|oauth|security|bearer|refresh|session|csrf|api|jwt|id|device)~tokens?"
         r"|(?:image|video|audio|pdf|file)~inputs?|string|array|images?|files?|ur[li]"
         r"|headers?|descriptions?|schema|fields?|filename|title|attachments?|audio|video|pdf|pages?|payload|body"
         r"|bytes?|batch|entity|upload|metadata|command|arguments?|property|names?|password|username|comment"
@@ -66,9 +67,11 @@ _LEXICON: tuple[tuple[str, str, str], ...] = (
     (
         "O",
         "en",
-        r"max_tokens?|max~(?:new|completion|output|generation|generated)~tokens?|outputs?|completions?|generated"
+        r"max_tokens?|max~(?:new|completion|output|generation|generated)~tokens?|(?:thinking|reasoning)~budget"
+        r"|budget~tokens|outputs?|completions?|generated"
         r"|generation|generate|responses?|reply|answer",
     ),
+    ("O", "en", r"ausgaben?|antwort|sortie|réponse"),
     ("O", "", r"输出|生成|回复|补全|回答"),
     (
         "H",
@@ -99,12 +102,15 @@ _LEXICON: tuple[tuple[str, str, str], ...] = (
         r"(?:too|overly)~(?:long|large|big|lengthy|many)|oversized?|overlong|overflows|overflowed"
         r"|(?:not|cannot|can't|won't|doesn't|don't)~fit",
     ),
+    ("B", "en", r"zu (?:lang|groß|viele)|trop (?:long(?:ue)?|grande?)s?|trop de(?= jetons| tokens)"),
     ("B", "", r"过长|过大|过多|太长|太大|太多|超长|超限|超标|溢出"),
     (
         "X",
         "en",
-        r"(?<!to )exceed(?:s|ed|ing)?|surpass(?:es|ed)?|(?:reached|hit)(?=\s(?:the|its|maximum|max)\s)",
+        r"(?<!to )exceed(?:s|ed|ing)?|surpass(?:es|ed)?|(?:reached|hit)(?=\s(?:the|its|maximum|max)\s)"
+        r"|reached(?=[:.,;(\s]*(?:\d|$))",
     ),
+    ("X", "en", r"über(?:schreite[nt]|schritten|steig(?:t|en))|dépass(?:e|ent|ée?)|excèd(?:e|ent)"),
     ("X", "", r"超过|超出|大于|多于|高于|长于|(?<=[\d)s])\s>=?\s(?=[\da-z])|(?<=\d)>=?(?=\d)"),
     (
         "x",
@@ -113,21 +119,33 @@ _LEXICON: tuple[tuple[str, str, str], ...] = (
         r"|(?<=tokens )(?:longer|larger|greater) than"
         r"|(?:over|above|beyond)(?=\s(?:the|its|model|max|limit|context|\d))",
     ),
-    ("E", "en", r"context_(?:overflow|too_long|window_overflow)(?:_error)?|context~window~(?:is~)?full"),
+    ("E", "", r"(?:上下文|窗口)(?:长度|大小|窗口)?已(?:用)?满"),
+    (
+        "E",
+        "en",
+        r"context_(?:overflow|too_long|window_overflow)(?:_error)?|context~(?:(?:window|size|buffer)~)?is~full"
+        r"|context~window~full",
+    ),
     (
         "C",
         "en",
         r"(?:max~)?context~(?:windows?|lengths?|sizes?|limits?|budget|capacity)|context|max~model~len(?:gth)?"
         r"|max~seq(?:uence)?~len(?:gth)?|n_ctx|num_ctx|model~length|sequence~length",
     ),
-    ("C", "", r"上下文(?:长度|窗口|大小)?|窗口(?:长度|大小)"),
+    (
+        "C",
+        "en",
+        r"kontext(?:fensters?|länge|größe|limits?)?|fenêtre de contexte"
+        r"|longueur (?:maximale )?d[ue] contexte|contexte",
+    ),
+    ("C", "", r"上下文(?:长度|窗口|大小)?|窗口(?:长度|大小)?"),
     (
         "Q",
         "en",
         r"requested|requesting|resulted~in|contains?|containing|received|got|given|provided|supplied|passed|sent"
-        r"|submitted|keep~the~first|n_prompt_tokens",
+        r"|submitted|keep~the~first|n_prompt_tokens|needs?|requires?",
     ),
-    ("Q", "", r"请求了|包含|收到|提交了|传入了?|输入了|实际(?:请求|输入|传入)"),
+    ("Q", "", r"请求了|需要|包含|收到|提交了|传入了?|输入了|实际(?:请求|输入|传入)"),
     ("q", "en", r"total(?:s|ed|ing)?(?:~of)?|current(?:ly)?|actual(?:ly)?|estimated|counted"),
     ("q", "", r"实际|当前|总计|合计|共计|共|现有"),
     (
@@ -136,16 +154,19 @@ _LEXICON: tuple[tuple[str, str, str], ...] = (
         r"limits?|limited|maximum|maximal|max|allowe?[ds]|allowable|permitted|supports?|supported|capacity"
         r"|ceiling|(?:below|under)(?=\s\d)|upper~bound|at~most|up~to|configured",
     ),
+    ("L", "en", r"maximale[nrs]?|höchstens|limite|maximum autorisé"),
     ("L", "", r"上限|限制|最大|最长|最多|最高|支持|允许|限长"),
     (
         "I",
         "en",
         r"prompts?|inputs?|messages|conversations?|dialog(?:ue)?s?|(?:chat|message)~history|history|transcript",
     ),
+    ("I", "en", r"eingaben?|nachrichten|gespräch|entrées?|invite"),
     ("I", "", r"输入|提示词|提示语|对话|会话|聊天记录|历史(?:消息|记录)?"),
     ("R", "en", r"requests?|texts?|contents?|message|documents?|quer(?:y|ies)"),
-    ("R", "", r"请求|内容|文本|消息|问题|文档"),
-    ("T", "en", r"tokens?|toks?"),
+    ("R", "en", r"anfrage|requête"),
+    ("R", "", r"请求|内容|文本|消息|讯息|问题|文档"),
+    ("T", "en", r"tokens?|toks?|jetons?"),
     ("T", "", r"令牌|词元"),
     ("K", "en", r"lengths?|sizes?|counts?|number~of"),
     ("K", "", r"长度|数量|大小|总数"),
@@ -175,6 +196,11 @@ _SPACES = re.compile(r"[^\S\n]+")
 _LOOSE = str.maketrans(
     {"`": "", '"': " ", "“": " ", "”": " ", "’": "'", "‘": "'", "\\": " ", "*": "", "\r": "\n"}
 )
+# Traditional characters of the lexicon's words, as the simplified ones.
+_SIMPLIFIED = str.maketrans(
+    "請過長數詞對話輸內歷記錄視檔圖單總計當實際應須於減縮簡壓額費餘頻後試個們訊會議該為無時間傳資為問題參錯誤標準較這與",
+    "请过长数词对话输内历记录视档图单总计当实际应须于减缩简压额费余频后试个们讯会议该为无时间传资为问题参错误标准较这与",
+)
 _GLUED_NUMBER = re.compile(r"(?P<digits>[\d,_' .]*\d)\s?(?P<suffix>thousand|million|百万|万|千|k|m)?")
 
 
@@ -189,7 +215,9 @@ class Symbol(NamedTuple):
 
 def normalise(text: str) -> str:
     """One spelling: full-width to ASCII (NFKC), camelCase to snake_case, lower case, no quotes."""
-    spelled = unicodedata.normalize("NFKC", text).replace("\\n", "\n").translate(_LOOSE)
+    spelled = (
+        unicodedata.normalize("NFKC", text).replace("\\n", "\n").translate(_LOOSE).translate(_SIMPLIFIED)
+    )
     return _SPACES.sub(" ", _CAMEL.sub("_", spelled)).lower()
 
 

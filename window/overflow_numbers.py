@@ -38,7 +38,7 @@ _AFTER = re.compile(
     r"|(?P<total>\)?\s?(?:tokens?\s)?(?:were |was |are |have been )?"
     r"(?:requested|supplied|sent|provided|given|received"
     r"|submitted|passed))"
-    rf"|(?P<input>{_OWNER}(?:inputs?|prompts?|messages|输入)(?![a-z]))"
+    rf"|(?P<input>{_OWNER}(?:inputs?|prompts?|messages|输入)(?![a-z_]))"
     r"|(?P<limit>\)?[\s-]?(?:tokens?[\s-])?(?:maximum|max\b|limit|context|or less|or fewer|的?上限|的?限制))"
 )
 _BY = re.compile(r"(?:\bby|超出了?|超了)\s?(?:about |around |over |approximately |at least |约|≈|~)?$")
@@ -46,12 +46,16 @@ _AS_CODE = re.compile(
     r"(?:\bcodes?|\bstatus|\bhttp|\bid|\bline|\berrno|错误码)[a-z_]{0,8}\s?[:=#(']{0,3}\s?'?$"
     r"|\b(?:try again|retry) in $"
 )
+_SHARE = re.compile(r"\s?(?:tokens? )?(?:/|of|out of)\s?")
+_STATUS_INSIDE = re.compile(r"(?<=[a-z]: )[45]\d\d [a-z]")  # "InvalidArgument: 400 The input ..."
 _STATUS_FIRST = re.compile(r"\W{0,3}[1-5]\d\d(?!\d|,\d| tokens)")
 _LIMIT_CUES = frozenset("LCXxMGy")
 
 
 def _role_before(codes: str) -> str:
     """The role that the words before a number give it; the nearest deciding word wins."""
+    if re.search("[LC]X[IR]+$", codes):
+        return "input"  # "limit exceeded: your prompt has 9000": the bound was named before
     for place in range(len(codes) - 1, -1, -1):
         code = codes[place]
         if code == "O":
@@ -97,6 +101,7 @@ def _roles(text: str, symbols: list[Symbol]) -> list[tuple[str, Symbol, str]]:
             (symbol.start < 4 and _STATUS_FIRST.match(text))
             or (_BY.search(before) and not text.startswith("的", symbol.end + 1))
             or _AS_CODE.search(before)
+            or _STATUS_INSIDE.match(text, symbol.start)
             or symbol.value == 0
         ):
             role = ""
@@ -122,6 +127,9 @@ def _arithmetic(text: str, numbers: list[tuple[str, Symbol, str]]) -> list[tuple
         for offset, role in enumerate(roles):
             out[at + offset] = (role, *out[at + offset][1:])
 
+    for at, gap in enumerate(gaps):
+        if _SHARE.fullmatch(gap):
+            give(at, "input", "limit")
     for at, sign in enumerate(signs):
         following = signs[at + 1] if at + 1 < len(signs) else ""
         if sign == "+" and following in {">", "="} and (at + 2 < len(out)):

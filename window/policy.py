@@ -66,6 +66,8 @@ class WindowPolicy:
             False has it called in line at COMPACT and nowhere else: every run gives the same calls, in the
             same order, and the step waits. Without a summarizer there is nothing to wait for either way.
         governance: Tokens that governance may spend on models of its own in a session; None is no cap.
+        provider: The row of `window/providers.py` that holds, such as "vllm" for a server whose templates
+            alternate roles; None finds it from the model.
     """
 
     window: int | None = None
@@ -84,6 +86,7 @@ class WindowPolicy:
     summarise: Literal["line", "cold", "never"] = "line"
     background: bool = True
     governance: int | None = 2_000_000
+    provider: str | None = None
 
     def __post_init__(self) -> None:
         if self.window is not None and self.window < 1_024:

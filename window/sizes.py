@@ -93,12 +93,12 @@ def model_name(model: Model) -> str:
     """The name a model goes by at its provider, or "" when it has none."""
     if isinstance(model, str):
         return model.strip()
-    inner = _unbound(model)
+    inner = unbound(model)
     names = (getattr(inner, field, None) for field in _NAME_FIELDS)
     return next((name.strip() for name in names if isinstance(name, str) and name.strip()), "")
 
 
-def _unbound(model: object) -> object:
+def unbound(model: object) -> object:
     """The chat model inside bindings (`bind_tools`, `with_config`)."""
     while not isinstance(model, BaseChatModel) and isinstance(getattr(model, "bound", None), Runnable):
         model = model.bound  # type: ignore[attr-defined]
@@ -108,7 +108,7 @@ def _unbound(model: object) -> object:
 def _profile_size(model: Model, key: str) -> int | None:
     if isinstance(model, str):
         return None
-    profile = getattr(_unbound(model), "profile", None)
+    profile = getattr(unbound(model), "profile", None)
     size = profile.get(key) if isinstance(profile, Mapping) else None
     return size if _is_size(size) else None
 

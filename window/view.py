@@ -9,10 +9,13 @@ from collections.abc import Sequence
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from headwater.window.face import argument_tokens, gain_of, reasoning_tokens, text_of
+from headwater.window.face import argument_tokens, gain_of, text_of
 from headwater.window.frame import Edit, Frame, Pending
+from headwater.window.images import images_in, images_to_hide
 from headwater.window.marks import tag_of
 from headwater.window.policy import WindowPolicy
+from headwater.window.providers import DEFAULT, Provider
+from headwater.window.reasoning import may_strip, reasoning_tokens
 from headwater.window.render import Memo, Renderer, Texts, render_head
 from headwater.window.schedule import Item
 from headwater.window.stubs import is_only_stub
@@ -27,7 +30,9 @@ PAGE_CALLS = frozenset({"file_read", "ctx_expand", "ctx_search"})
 class View:
     """What one session's window holds, message by message, with its weight in tokens."""
 
-    def __init__(self) -> None:
+    def __init__(self, provider: Provider = DEFAULT) -> None:
+        self._provider = provider
+        self._images = 0
         self._key: tuple[object, ...] = ()
         self._log: Sequence[BaseMessage] = ()
         self._source: list[BaseMessage] = []
@@ -35,9 +40,15 @@ class View:
         self._reset(Frame(), Texts())
 
     def _reset(self, frame: Frame, texts: Texts) -> None:
-        self.head = render_head(texts)
+        self.head = render_head(texts, self._provider)
         self.head_tokens = sum(count_message(m) for m in self.head)
-        self._renderer = Renderer(frame, has_head=any(m.type == "human" for m in self.head), memo=self._memo)
+        self._renderer = Renderer(
+            frame,
+            has_head=any(m.type == "human" for m in self.head),
+            memo=self._memo,
+            provider=self._provider,
+            hidden_images=images_to_hide(self._images, self._provider.images),
+        )
         self._source = []
         self._sent = list(self.head)
         self._tokens = self.head_tokens
@@ -63,10 +74,19 @@ class View:
             known = 0
         self._renderer.frame = frame
         fresh = messages[known:]
+        if self._provider.images is not None and self._see_images(frame, messages, known):
+            self._reset(frame, texts)
+            fresh = messages
         for message in fresh:
             self._read(message)
         self._source.extend(fresh)
         self._log = messages
+
+    def _see_images(self, frame: Frame, messages: Sequence[BaseMessage], known: int) -> bool:
+        """Count the images of new messages; whether another number of the oldest must now be hidden."""
+        shown = (m for m in messages[known:] if not self._renderer.hides(tag_of(m)))
+        self._images = (self._images if known else 0) + sum(map(images_in, shown))
+        return images_to_hide(self._images, self._provider.images) != self._renderer.hidden_images
 
     def request(self) -> list[BaseMessage]:
         """The request as it stands."""
@@ -76,6 +96,11 @@ class View:
     def tokens(self) -> int:
         """Tokens of the request, tool schemas not included."""
         return self._tokens + sum(count_message(m) for m in self._renderer.finish())
+
+    @property
+    def hidden_images(self) -> int:
+        """How many of the oldest images are not shown."""
+        return self._renderer.hidden_images
 
     @property
     def last(self) -> int:
@@ -184,7 +209,7 @@ class View:
             exempt = any(call["name"] in EXEMPT_CALLS for call in message.tool_calls)
             if not exempt and message.tool_calls and argument_tokens(message) >= policy.min_arguments:
                 return Edit.OFFLOAD
-            return Edit.STRIP if reasoning_tokens(message) else None
+            return Edit.STRIP if reasoning_tokens(message) and may_strip(message, self._provider) else None
         return None
 
     def _read(self, message: BaseMessage) -> None:

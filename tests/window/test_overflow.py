@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.window.overflow import Overflow, parse_overflow, silent_overflow
+from tests.window import overflow_variants
 
 SHARED = Path(__file__).parents[2].parent / "shared"
 CORPUS = SHARED / "cases" / "overflow_errors.jsonl"
@@ -409,3 +410,24 @@ def test_m18_m21_m22_the_shared_corpus_is_read_without_an_error() -> None:
             if numbers != ((case["limit"], case["requested"]) if case["is_overflow"] else None):
                 wrong.append(f"{case['text'][:80]} ({status}): {found}")
     assert wrong == []
+
+
+@pytest.mark.parametrize(("text", "limit", "requested"), overflow_variants.OVERFLOWS)
+def test_m18_m21_wordings_of_servers_relays_and_sdks_are_read(
+    text: str, limit: int | None, requested: int | None
+) -> None:
+    found = parse_overflow(text)
+    assert found is not None
+    assert limit == overflow_variants.ANY or found.limit == limit
+    assert requested == overflow_variants.ANY or found.requested == requested
+
+
+@pytest.mark.parametrize("text", overflow_variants.LOOK_ALIKES)
+def test_m21_m22_limits_of_another_kind_edit_nothing_even_with_a_400(text: str) -> None:
+    assert parse_overflow(text) is None
+    assert parse_overflow(text, 400) is None
+
+
+@pytest.mark.parametrize("text", overflow_variants.QUOTES)
+def test_m22_what_tells_of_a_refusal_is_none(text: str) -> None:
+    assert parse_overflow(text) is None

@@ -1,0 +1,80 @@
+"""What can be wrong with an answer and what is done: refusals, silent overflows, unreadable calls."""
+
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+
+from headwater.nodes.engine import Engine
+from headwater.window.face import text_of
+from headwater.window.frame import Frame
+from headwater.window.overflow import Overflow, parse_overflow, silent_overflow
+
+MIN_OUTPUT = 256
+_NOTE = (
+    "(Your last tool call could not be read: its arguments were no valid JSON object. Make the call again.)"
+)
+_SAID = {
+    "en": "The model twice made tool calls that could not be read ({names}), so nothing was run. "
+    "Ask again, or use another model.",
+    "zh": "模型连续两次给出无法解析的工具调用（{names}），因此没有执行任何操作。请重试，或换用其他模型。",
+}
+
+
+def overflow_in(engine: Engine, answer: AIMessage | Exception) -> Overflow | None:
+    """The overflow that an error states, or that an answer with nothing in it leaves unsaid (M17)."""
+    if isinstance(answer, Exception):
+        return parse_overflow(answer)
+    if text_of(answer).strip() or answer.tool_calls or not answer.usage_metadata:
+        return None
+    about = answer.response_metadata
+    reason = about.get("finish_reason") or about.get("stop_reason")
+    found = silent_overflow(dict(answer.usage_metadata), engine.window.tokens, str(reason or ""))
+    # The window is our own assumption here: it teaches nothing.
+    return None if found is None else found._replace(limit=None)
+
+
+def lower_cap(engine: Engine, frame: Frame, tokens: int, overflow: Overflow) -> bool:
+    """Set the output cap to what is left beside the input; whether that is a lower one, so worth a try."""
+    counted = int((tokens + engine.fixed_tokens) * max(1.0, frame.scale))
+    asked = engine.output_cap or engine.lines.window - engine.lines.usable
+    left = (overflow.limit - int(1.1 * counted)) if overflow.limit else asked // 2
+    if left < MIN_OUTPUT or left >= asked:
+        left = asked // 2
+    if overflow.limit is not None:
+        engine.learn(overflow.limit)
+        # Not all that is free now: the input grows, and each step would be refused once.
+        left = min(left, overflow.limit // 4)
+    if left < MIN_OUTPUT:
+        return False
+    engine.cap_output(left)
+    return True
+
+
+def capped(engine: Engine) -> dict[str, Any]:
+    """The call's settings: the output cap, where a refusal has lowered it."""
+    if engine.output_cap is None:
+        return {}
+    return {"max_output_tokens" if engine.provider.name == "gemini" else "max_tokens": engine.output_cap}
+
+
+def is_malformed(answer: AIMessage) -> bool:
+    """Whether an answer holds nothing but tool calls that cannot be read: a fault, not an end."""
+    return bool(answer.invalid_tool_calls) and not answer.tool_calls and not text_of(answer).strip()
+
+
+def with_note(request: list[BaseMessage], answer: AIMessage) -> list[BaseMessage]:
+    """The request with a word on what was wrong; it is not kept."""
+    reasons = [str(call.get("error") or "").strip() for call in answer.invalid_tool_calls]
+    why = next((f" {reason[:200]}" for reason in reasons if reason), "")
+    return [*request, AIMessage("(a tool call)"), HumanMessage(_NOTE + why)]
+
+
+def said_malformed(answer: AIMessage, language: str) -> AIMessage:
+    """An answer that says what happened, in place of the calls."""
+    names = ", ".join(sorted({str(call.get("name") or "?") for call in answer.invalid_tool_calls}))
+    return AIMessage(
+        _SAID.get(language, _SAID["en"]).format(names=names),
+        id=answer.id,
+        usage_metadata=answer.usage_metadata,
+        response_metadata={**answer.response_metadata, "headwater": "malformed"},
+    )
