@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from headwater.memory.archive import Archive
 from headwater.memory.artifacts import Artifacts
+from headwater.memory.ledger import Ledger
 from headwater.memory.limits import Limits
 from headwater.memory.store import OwnStore
 
@@ -49,6 +50,7 @@ class Memory:
         self.archive = Archive(self.root / "archive.sqlite")
         self.artifacts = Artifacts(self.root)
         self.limits = Limits(self.root / "limits.json")
+        self.ledger = Ledger(self.root / "delegations.sqlite")
         self._given_store = store
         self._given_index = index
         self._embeddings = embeddings
@@ -72,6 +74,7 @@ class Memory:
             self._own_store.close()
             self.archive.close()
             self.artifacts.close()
+            self.ledger.close()
 
     def __enter__(self) -> Memory:
         return self
