@@ -160,6 +160,11 @@ class Ledger:
             ).fetchone()
         return Spend(*row) if row else Spend()
 
+    def known(self, key: str) -> bool:
+        """Whether an account was ever opened."""
+        with self._db.read() as db:
+            return db.execute("SELECT 1 FROM accounts WHERE key = ?", (_key(key),)).fetchone() is not None
+
     def elapsed(self, key: str) -> float:
         """Seconds an account has been in use."""
         ran, since = self._since.get(key, (0.0, time.monotonic()))

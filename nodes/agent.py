@@ -10,9 +10,19 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
+from headwater.memory.ledger import Short, Spend
 from headwater.nodes.engine import Engine, live, saved, used_tokens
 from headwater.nodes.events import emit
 from headwater.nodes.offload import apply_edits
+from headwater.nodes.purse import (
+    Exhausted,
+    cut_off,
+    purse_of,
+    round_of,
+    spend_of,
+    step_of,
+    told_to_conclude,
+)
 from headwater.nodes.reclaim import bare
 from headwater.nodes.state import State, Update
 from headwater.window.face import text_of
@@ -78,9 +88,19 @@ def _exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
     messages = live(state)
     step = dict(state.get("step") or {})
     edits: dict[int, str] = {}
+    purse = purse_of(engine, frame.session, messages, config, state.get("purse"))
+    short: Short | None = None
     for attempt in range(MAX_RETRIES + 1):
         with engine.view(frame, messages) as view:
             request, tokens, last = view.request(), view.tokens, view.last
+            estimate = engine.estimate(frame, view)
+        if purse.pays and attempt == 0:
+            try:
+                short = purse.before(step_of(engine.prices, estimate, engine.reserve))
+            except Exhausted as spent:
+                return saved(frame, messages=[cut_off(spent.short, frame.language)], step={})
+        if short is not None:
+            request = [*request, told_to_conclude(short, frame.language)]
         refused = step.get("refused")
         if refused is not None and tokens >= refused["tokens"]:
             # Never the same content twice (M19): the remedies have found nothing either.
@@ -120,27 +140,27 @@ def _exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
         usage=dict(answer.usage_metadata or {}),
         kind=str(kind),
     )
-    purse = dict(state.get("purse") or {})
-    purse["steps"] = purse.get("steps", 0) + 1
-    purse["tokens"] = purse.get("tokens", 0) + used_tokens(answer, tokens)
-    return saved(frame, messages=[_cut(engine, answer, purse)], edits=edits, step={}, purse=purse)
+    answer = _cut(answer, short)
+    if purse.pays:
+        keep = step_of(engine.prices, used_tokens(answer, tokens), engine.reserve)
+        paid = spend_of(engine.prices, answer, tokens)
+        purse.after(paid, keep if answer.tool_calls else Spend())
+    used = dict(state.get("purse") or {})
+    used["steps"] = used.get("steps", 0) + 1
+    used["tokens"] = used.get("tokens", 0) + used_tokens(answer, tokens)
+    used["round"] = round_of(messages, used)
+    return saved(frame, messages=[answer], edits=edits, step={}, purse=used)
 
 
-def _cut(engine: Engine, answer: AIMessage, purse: dict[str, int]) -> AIMessage:
-    """An answer that may not act any more: the budget is spent, so its calls are taken out."""
-    budget = engine.budget
-    if budget is None or not answer.tool_calls:
-        return answer
-    spent = (
-        "steps" if purse["steps"] >= budget.steps else "tokens" if purse["tokens"] >= budget.tokens else ""
-    )
-    if not spent:
+def _cut(answer: AIMessage, short: Short | None) -> AIMessage:
+    """The answer of one that was told to conclude: its calls are taken out."""
+    if short is None:
         return answer
     return AIMessage(
         text_of(answer),
         id=answer.id,
         usage_metadata=answer.usage_metadata,
-        response_metadata={**answer.response_metadata, "headwater": f"its budget of {spent} is spent"},
+        response_metadata={**answer.response_metadata, "headwater": f"its budget of {short.limit} is spent"},
     )
 
 
