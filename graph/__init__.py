@@ -2,6 +2,7 @@
 
 from headwater.graph.build import build_agent
 from headwater.nodes.budget import Budget
+from headwater.nodes.remote import Remote, archive_graph
 from headwater.nodes.subagent import Conclusion, SubAgent
 
-__all__ = ["Budget", "Conclusion", "SubAgent", "build_agent"]
+__all__ = ["Budget", "Conclusion", "Remote", "SubAgent", "archive_graph", "build_agent"]

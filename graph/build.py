@@ -14,8 +14,8 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 from langgraph.types import Send
 
-from headwater.memory import Memory
 from headwater.graph.team import Team
+from headwater.memory import Memory
 from headwater.nodes.agent import agent
 from headwater.nodes.background import background_tools
 from headwater.nodes.budget import Budget

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableLambda
 
 from headwater.nodes.delegation import SubAgent
 
@@ -58,7 +58,10 @@ class Team:
         spec = self._specs[name]
         with self._lock:
             if name not in self._graphs:
-                given = spec.runnable
+                given: Runnable[Any, Any] | None = spec.runnable
+                if spec.remote is not None:
+                    # Connections belong to one run and its event loop.
+                    given = RunnableLambda(lambda state: state)
                 self._graphs[name] = given if given is not None else self._make(spec, self)
             return spec, self._graphs[name]
 

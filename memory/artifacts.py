@@ -69,7 +69,9 @@ class Artifacts:
             raise PathRefused(f"suffix {suffix!r}: use a dot and up to 16 letters or digits, or nothing")
         return artifact_name(_encode(data), suffix)
 
-    def put(self, data: bytes | str, suffix: str = ".txt", *, session: str | None = None, tag: int = 0) -> str:
+    def put(
+        self, data: bytes | str, suffix: str = ".txt", *, session: str | None = None, tag: int = 0
+    ) -> str:
         """Store content and return its name. Whole or not at all; storing it again changes nothing.
 
         With `session`, the session holds the artifact from before it is written: no `release` elsewhere can
@@ -171,7 +173,8 @@ class Artifacts:
         """Let a fork hold what its parent holds."""
         with self._db.write() as db:
             db.execute(
-                "INSERT OR IGNORE INTO holds(name, session, tag) SELECT name, ?, tag FROM holds WHERE session = ?",
+                "INSERT OR IGNORE INTO holds(name, session, tag) "
+                "SELECT name, ?, tag FROM holds WHERE session = ?",
                 (_key(new_session), _key(session)),
             )
 

@@ -116,9 +116,7 @@ class Ledger:
         self._watch(child, fresh=True)
         return None
 
-    def ask(
-        self, chain: Sequence[str], holder: str, want: Spend, *, overdraft: bool = False
-    ) -> Short | None:
+    def ask(self, chain: Sequence[str], holder: str, want: Spend, *, overdraft: bool = False) -> Short | None:
         """Hold `want` for a holder in every account of the chain, instead of what it held; None when granted.
 
         With `overdraft`, tokens and cost may go over: once in the life of an account, by one step of one
@@ -159,6 +157,22 @@ class Ledger:
                 "SELECT spent_steps, spent_tokens, spent_cost FROM accounts WHERE key = ?", (_key(key),)
             ).fetchone()
         return Spend(*row) if row else Spend()
+
+    def left(self, chain: Sequence[str], holder: str) -> Spend:
+        """What a holder could still be granted: the least that any account of a chain has."""
+        least = [math.inf, math.inf, math.inf]
+        with self._db.read() as db:
+            for key in chain:
+                row = db.execute(
+                    "SELECT a.steps - spent_steps - coalesce(sum(h.steps), 0), "
+                    "a.tokens - spent_tokens - coalesce(sum(h.tokens), 0), "
+                    "a.cost - spent_cost - coalesce(sum(h.cost), 0) FROM accounts a "
+                    "LEFT JOIN holds h ON h.account = a.key AND h.holder <> ? WHERE a.key = ? GROUP BY a.key",
+                    (_key(holder), _key(key)),
+                ).fetchone()
+                if row:
+                    least = [min(a, b) for a, b in zip(least, row, strict=True)]
+        return Spend(*(max(0.0, amount) for amount in least))
 
     def known(self, key: str) -> bool:
         """Whether an account was ever opened."""
@@ -293,9 +307,7 @@ def _grant(
     for key in chain:
         _hold(db, key, holder, want)
     # What others hold stays theirs: the account is as much larger as the one step goes over.
-    db.executemany(
-        "UPDATE accounts SET over_tokens = ?, over_cost = ?, overdrawn = ? WHERE key = ?", over
-    )
+    db.executemany("UPDATE accounts SET over_tokens = ?, over_cost = ?, overdrawn = ? WHERE key = ?", over)
     return None
 
 

@@ -4,6 +4,7 @@ An overflow that the provider proves is survived in the same step: the largest p
 and the request goes out smaller (M17-M20). The same bytes are never sent twice.
 """
 
+import asyncio
 from collections.abc import Generator
 from typing import Any
 
@@ -45,31 +46,38 @@ def agent(engine: Engine) -> Runnable[State, Update]:
 
     def node(state: State, config: RunnableConfig) -> Update:
         exchange = _exchange(engine, state, config)
-        request = next(exchange)
-        while True:
+        request, update = _advance(exchange)
+        while update is None:
             try:
                 answer: AIMessage | Exception = bound.invoke(request, config)
             except Exception as error:  # noqa: BLE001 - clients raise what they like; all but overflow is raised again
                 answer = error
-            try:
-                request = exchange.send(answer)
-            except StopIteration as stop:
-                return stop.value  # type: ignore[no-any-return]
+            request, update = _advance(exchange, answer)
+        return update
 
     async def anode(state: State, config: RunnableConfig) -> Update:
         exchange = _exchange(engine, state, config)
-        request = next(exchange)
-        while True:
+        # Archive, artifacts and ledger are files: no event loop waits for them.
+        request, update = await asyncio.to_thread(_advance, exchange)
+        while update is None:
             try:
                 answer: AIMessage | Exception = await bound.ainvoke(request, config)
             except Exception as error:  # noqa: BLE001 - as above
                 answer = error
-            try:
-                request = exchange.send(answer)
-            except StopIteration as stop:
-                return stop.value  # type: ignore[no-any-return]
+            request, update = await asyncio.to_thread(_advance, exchange, answer)
+        return update
 
     return RunnableLambda(node, anode, name="agent")
+
+
+def _advance(
+    exchange: Exchange, answer: AIMessage | Exception | None = None
+) -> tuple[list[BaseMessage], Update | None]:
+    """The next request, or what the step has come to."""
+    try:
+        return (next(exchange) if answer is None else exchange.send(answer)), None
+    except StopIteration as stop:
+        return [], stop.value
 
 
 def _bound(engine: Engine) -> Runnable[Any, Any]:
@@ -148,6 +156,7 @@ def _exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
     used = dict(state.get("purse") or {})
     used["steps"] = used.get("steps", 0) + 1
     used["tokens"] = used.get("tokens", 0) + used_tokens(answer, tokens)
+    used["cost"] = used.get("cost", 0.0) + spend_of(engine.prices, answer, tokens).cost
     used["round"] = round_of(messages, used)
     return saved(frame, messages=[answer], edits=edits, step={}, purse=used)
 
@@ -185,9 +194,7 @@ def _shrink(
     return apply_edits(engine, frame, messages, wanted)
 
 
-def _learned(
-    engine: Engine, frame: Frame, answer: AIMessage, tokens: int, last: int, asked: float
-) -> Frame:
+def _learned(engine: Engine, frame: Frame, answer: AIMessage, tokens: int, last: int, asked: float) -> Frame:
     """The frame after a request that was answered: what is cached now, and how far the count was off."""
     warm = frame.warm + (0 if engine.prices.is_cold(frame.asked, asked) else 1)
     scale = frame.scale

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 COLLECT_SECONDS = 60.0
 NOTE_TOKENS = 120
 _NOTE = {
-    "en": "[background] {handle} ({agent}) has ended: {status}. {answer}\nThe conclusion: collect({handle!r})",
+    "en": "[background] {handle} ({agent}) ended: {status}. {answer}\nThe conclusion: collect({handle!r})",
     "zh": "[后台] {handle}（{agent}）已结束：{status}。{answer}\n取回结论：collect({handle!r})",
 }
 
@@ -192,5 +192,5 @@ def _shown(engine: "Engine", conclusion: Conclusion, own: str) -> str:
 
 
 def _handle(handle: str, how: str) -> Conclusion:
-    text = f"{how} Handle: {handle}. A note will say when it has ended; check, collect or cancel it by handle."
+    text = f"{how} Handle: {handle}. A note will tell when it ends; check, collect or cancel it by handle."
     return Conclusion("done", text, handle)

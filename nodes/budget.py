@@ -31,7 +31,9 @@ class Budget:
     def __post_init__(self) -> None:
         amounts = (self.steps, self.tokens, self.children)
         if any(not value >= 1 for value in amounts) or self.depth < 0:
-            raise ValueError(f"a budget needs at least one step, token and child, and depth >= 0: got {self!r}")
+            raise ValueError(
+                f"a budget needs at least one step, token and child, and depth >= 0: got {self!r}"
+            )
         if not self.seconds > 0 or not self.cost > 0:
             raise ValueError(f"a budget needs more than 0 seconds and cost, got {self!r}")
 

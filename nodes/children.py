@@ -1,6 +1,7 @@
 """Running one child: admitted by the purse, within its time, with what it did kept however it ends."""
 
 import asyncio
+from asyncio import to_thread
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,11 +19,16 @@ from headwater.nodes.delegation import Delegation, SubAgent, digest_of
 from headwater.nodes.engine import Engine
 from headwater.nodes.loop import bounded
 from headwater.nodes.purse import BRIEFS, CHAIN, DEPTH, spend_of, step_of
+from headwater.nodes.remote import received, remote_config, reported, thread_of
+from headwater.window.clean import condense
+from headwater.window.marks import tag_of
 from headwater.window.tokens import count_text
 
 NODES_A_STEP = 8
 MOST_STEPS = 100_000
 SCHEMA_TRIES = 2
+HANDED_TOKENS = 8_000
+MOST_HELD = 1e15
 Write = Callable[[Any], None]
 
 
@@ -60,7 +66,7 @@ class Run:
     @property
     def governed(self) -> bool:
         """Whether it is a graph of ours, which pays step by step and keeps its own archive."""
-        return self.spec.runnable is None
+        return self.spec.runnable is None and self.spec.remote is None
 
     @property
     def messages(self) -> list[BaseMessage]:
@@ -80,16 +86,17 @@ async def conclude(engine: Engine, run: Run, config: RunnableConfig) -> Conclusi
     not run again. Whatever it raises is its conclusion's reason; only the caller's own cancellation goes on.
     """
     ledger, brief = engine.memory.ledger, digest_of(run.order["call"]["args"])
-    if known := ledger.concluded(run.session, brief):
+    # The ledger is a file: no event loop waits for it.
+    if known := await to_thread(ledger.concluded, run.session, brief):
         return Conclusion.from_dict(known)
-    short = admit(engine, run)
+    short = await to_thread(admit, engine, run)
     if short is not None:
         return refusal(short)
     try:
         conclusion = await _run(engine, run, config)
     finally:
-        ledger.release(run.session)
-    ledger.conclude(run.session, brief, conclusion.to_dict())
+        await to_thread(ledger.release, run.session)
+    await to_thread(ledger.conclude, run.session, brief, conclusion.to_dict())
     return conclusion
 
 
@@ -112,13 +119,18 @@ def refusal(short: Short) -> Conclusion:
     return Conclusion("refused", f"Not delegated. {short}. {advice}", reason=f"{short.limit} is spent")
 
 
-def brief_of(order: Delegation, memory: Memory) -> dict[str, Any] | Conclusion:
+def brief_of(order: Delegation, memory: Memory, *, away: bool = False) -> dict[str, Any] | Conclusion:
     """The child's input: the brief with the artifacts it is handed, and the pins that bind it."""
     args = order["call"]["args"]
     handed = [str(name) for name in args.get("artifacts") or []]
     try:
         for name in handed:
             memory.artifacts.retain(name, order["session"])
+        if away:
+            # Its memory is another; what is handed over goes along.
+            texts = [condense(memory.artifacts.read_text(name), HANDED_TOKENS) for name in handed]
+            text = "\n\n".join([str(args["brief"]), *texts])
+            return {"messages": [HumanMessage(text)], "pins": list(order["pins"])}
     except (ArtifactError, PathRefused) as error:
         return Conclusion("refused", f"Not delegated: {error}", reason="an artifact cannot be handed over")
     lines = [str(args["brief"]), *(f'Handed to you: file_read("{name}")' for name in handed)]
@@ -126,14 +138,17 @@ def brief_of(order: Delegation, memory: Memory) -> dict[str, Any] | Conclusion:
 
 
 async def _run(engine: Engine, run: Run, config: RunnableConfig) -> Conclusion:
-    inputs = brief_of(run.order, engine.memory)
+    inputs = await to_thread(brief_of, run.order, engine.memory, away=run.spec.remote is not None)
     if isinstance(inputs, Conclusion):
         return inputs
     own = child_config(run.order, run.spec, config)
+    if run.spec.remote is not None:
+        own = remote_config(own, await to_thread(_granted, engine, run))
+        inputs["messages"] = [{"role": "user", "content": m.content} for m in inputs["messages"]]
     reason = ""
     for attempt in range(SCHEMA_TRIES + 1):
         error = await _drive(engine, run, inputs, own)
-        conclusion = concluded(engine, run, error)
+        conclusion = await to_thread(concluded, engine, run, error)
         if run.spec.output is None or conclusion.status not in ("done", "partial"):
             break
         conclusion, reason = _in_form(conclusion, run)
@@ -164,25 +179,43 @@ async def _drive(
     engine: Engine, run: Run, inputs: dict[str, Any], config: RunnableConfig
 ) -> BaseException | None:
     """Let the child work for the time there is; what ended it, None when it ended by itself."""
-    left = engine.memory.ledger.time_left(run.chain)
+    left = await to_thread(engine.memory.ledger.time_left, run.chain)
     task = await bounded(_follow(engine, run, inputs, config), left.left)
     if not task.done() or task.cancelled():
-        over = engine.memory.ledger.time_left(run.chain).left <= 0
+        over = (await to_thread(engine.memory.ledger.time_left, run.chain)).left <= 0
         return TimeoutError(f"no answer within {left.of:g} s") if over else asyncio.CancelledError()
     return task.exception()
 
 
 async def _follow(engine: Engine, run: Run, inputs: dict[str, Any], config: RunnableConfig) -> None:
     """Run the child, passing its events on and keeping the newest state it shows."""
+    if run.spec.remote is not None:
+        await _follow_afar(run, run.spec.remote.graph(), inputs, config)
+        return
     if not isinstance(run.graph, Pregel):
-        _take(engine, run, await run.graph.ainvoke(inputs, config))
+        await to_thread(_take, engine, run, await run.graph.ainvoke(inputs, config))
         return
     stream: AsyncIterator[Any] = run.graph.astream(inputs, config, stream_mode=["custom", "values"])
     async for mode, chunk in stream:
         if mode == "custom":
             run.write(chunk)
         else:
-            _take(engine, run, chunk)
+            await to_thread(_take, engine, run, chunk)
+
+
+async def _follow_afar(run: Run, graph: Any, inputs: dict[str, Any], config: RunnableConfig) -> None:
+    """`_follow` for a child on a server."""
+    try:
+        # A server that sees its client go ends the run.
+        async for part in graph.astream(
+            inputs, config, stream_mode=["custom", "values"], on_disconnect="cancel"
+        ):
+            if part.event == "custom":
+                run.write(part.data)
+            elif part.event == "values":
+                run.state = received(part.data)
+    finally:
+        await graph.client.aclose()
 
 
 def _take(engine: Engine, run: Run, outcome: Any) -> None:
@@ -198,10 +231,9 @@ def _take(engine: Engine, run: Run, outcome: Any) -> None:
     said = run.messages
     for message in said[run.paid :]:
         if isinstance(message, AIMessage):
-            tokens = count_text(str(message.text))
-            engine.memory.ledger.settle(
-                run.chain, run.session, spend_of(engine.prices, message, tokens), Spend()
-            )
+            # What reports no usage was not said by a model, as far as anyone knows.
+            paid = spend_of(engine.prices, message, 0)
+            engine.memory.ledger.settle(run.chain, run.session, paid, Spend())
     run.paid = len(said)
     limits = run.spec.budget.limits
     spent = engine.memory.ledger.spent(run.session)
@@ -213,6 +245,8 @@ def _take(engine: Engine, run: Run, outcome: Any) -> None:
 def concluded(engine: Engine, run: Run, error: BaseException | None) -> Conclusion:
     """The conclusion of a child that returned, failed, or was cut; what it did is in its archive."""
     archive = engine.memory.archive
+    if run.spec.remote is not None:
+        return _from_afar(engine, run, error)
     if not run.governed and run.messages:
         archive.append(run.session, run.messages)
     last = archive.last(run.session)
@@ -233,6 +267,35 @@ def concluded(engine: Engine, run: Run, error: BaseException | None) -> Conclusi
     return Conclusion(status, answer, run.session, evidence, (), usage, reason[:400])
 
 
+def _granted(engine: Engine, run: Run) -> dict[str, float]:
+    """What a remote child may spend: all of it is held until it returns."""
+    ledger, budget = engine.memory.ledger, run.spec.budget
+    ledger.open(run.session, budget.limits)
+    grant = Spend(*(min(amount, MOST_HELD) for amount in ledger.left(run.chain, run.session)))
+    ledger.ask(run.chain, run.session, grant)
+    seconds = ledger.time_left(run.chain).left
+    depth = min(run.order["depth"] - 1, budget.depth)
+    return {**grant._asdict(), "seconds": seconds, "depth": depth, "children": budget.children}
+
+
+def _from_afar(engine: Engine, run: Run, error: BaseException | None) -> Conclusion:
+    """The conclusion of a remote child: what it spent is booked, its log stays where it is."""
+    remote = run.spec.remote
+    assert remote is not None, "asked for remote children only"
+    spent = reported(run.state)
+    engine.memory.ledger.settle(run.chain, run.session, spent, Spend())
+    status, reason = _how(run.messages, error)
+    answer = last_answer(run.messages)
+    if not answer:
+        answer, status = "The sub-agent gave no answer.", "failed" if status == "done" else status
+    evidence = evidence_in([(tag_of(m), m) for m in run.messages if tag_of(m)])
+    usage = {"steps": int(spent.steps), "tokens": int(spent.tokens), "cost": round(spent.cost, 6)}
+    place = {"url": remote.url, "assistant": remote.assistant, "archive": remote.archive}
+    place["thread"] = thread_of(run.session)
+    seen = evidence if remote.archive else ()
+    return Conclusion(status, answer, run.session, seen, (), usage, reason[:400], place=place)
+
+
 def _how(messages: Sequence[BaseMessage], error: BaseException | None) -> tuple[Any, str]:
     """Status and reason."""
     if isinstance(error, asyncio.CancelledError):
@@ -240,7 +303,9 @@ def _how(messages: Sequence[BaseMessage], error: BaseException | None) -> tuple[
     if isinstance(error, GraphRecursionError):
         return "partial", "its budget of steps is spent"
     if isinstance(error, (TimeoutError, PurseSpent)):
-        return "partial", f"{type(error).__name__}: {error}" if isinstance(error, TimeoutError) else str(error)
+        return "partial", f"{type(error).__name__}: {error}" if isinstance(error, TimeoutError) else str(
+            error
+        )
     if error is not None:
         return "failed", f"{type(error).__name__}: {error}"
     last = messages[-1] if messages else None

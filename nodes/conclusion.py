@@ -35,6 +35,7 @@ class Conclusion:
         usage: Steps, tokens and cost it used.
         reason: Why it is not "done".
         value: The validated answer as plain data, where a schema was asked for.
+        place: Where its log is kept, when that is another machine.
     """
 
     status: Status
@@ -45,6 +46,7 @@ class Conclusion:
     usage: Mapping[str, float] = field(default_factory=dict)
     reason: str = ""
     value: Any = None
+    place: Mapping[str, str] = field(default_factory=dict)
 
     def text(self) -> str:
         """The conclusion as the parent's model reads it."""
@@ -59,7 +61,7 @@ class Conclusion:
         """Plain data, for the ledger and for the artifact of the tool message."""
         plain = {name: getattr(self, name) for name in ("status", "answer", "session", "reason", "value")}
         lists = {"evidence": list(self.evidence), "artifacts": list(self.artifacts)}
-        return {**plain, **lists, "usage": dict(self.usage)}
+        return {**plain, **lists, "usage": dict(self.usage), "place": dict(self.place)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Conclusion":
@@ -117,7 +119,9 @@ def validated(answer: str, output: Any) -> tuple[Any, str]:
         try:
             return adapter.dump_python(adapter.validate_json(candidate), mode="json"), ""
         except ValidationError as error:
-            told = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'answer'}: {e['msg']}" for e in error.errors())
+            told = "; ".join(
+                f"{'.'.join(map(str, e['loc'])) or 'answer'}: {e['msg']}" for e in error.errors()
+            )
             first = first or told
     return None, first[:_REASON_CHARS] or "the answer holds no JSON"
 

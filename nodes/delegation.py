@@ -1,4 +1,4 @@
-"""What can be delegated to, and how the calls of one message become orders: one each, identical briefs once."""
+"""What can be delegated to, and how the calls of a message become orders: identical briefs are one."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -135,8 +135,6 @@ def digest_of(args: Mapping[str, Any]) -> str:
 
 def waits(args: Mapping[str, Any]) -> bool:
     return args.get("wait", True) not in (False, "false", "False", 0)
-
-
 
 
 def _binding(frame: Frame) -> list[str]:

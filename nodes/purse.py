@@ -29,7 +29,8 @@ LAST_SECONDS = 0.15
 _CONCLUDE = {
     "en": "[budget] {why}. Conclude now: answer with what you have, say what is missing, and call no tool; "
     "calls in this answer are not carried out.",
-    "zh": "[预算] {why}。现在请给出结论：用已有的内容回答，说明还缺什么，不要再调用工具；本次回答中的调用不会执行。",
+    "zh": "[预算] {why}。现在请给出结论：用已有的内容回答，说明还缺什么，"
+    "不要再调用工具；本次回答中的调用不会执行。",
 }
 _SPENT = {"en": "Stopped: its budget of {limit} is spent.", "zh": "已停止：{limit} 预算已用完。"}
 

@@ -4,6 +4,7 @@ Whatever happens to a child (an error, a hang, a spent budget), its call gets ex
 what was done so far, and its siblings go on.
 """
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,7 +38,7 @@ def subagent(engine: Engine, children: Children) -> Runnable[Delegation, Update]
     async def anode(order: Delegation, config: RunnableConfig) -> Update:
         found = _found(order, children)
         if isinstance(found, Conclusion):
-            return _returned(engine, order, found)
+            return await asyncio.to_thread(_returned, engine, order, found)
         spec, child = found
         args = order["call"]["args"]
         emit(
@@ -50,8 +51,10 @@ def subagent(engine: Engine, children: Children) -> Runnable[Delegation, Update]
         )
         run = Run(spec, child, order, _writer())
         if not waits(args):
-            return _returned(engine, order, engine.background.begin(engine, run, config))
-        return _returned(engine, order, await conclude(engine, run, config))
+            conclusion = engine.background.begin(engine, run, config)
+        else:
+            conclusion = await conclude(engine, run, config)
+        return await asyncio.to_thread(_returned, engine, order, conclusion)
 
     return RunnableLambda(node, anode, name="subagent")
 

@@ -4,6 +4,8 @@ The last resort before EXHAUSTED, in line; counted and reported. Nothing is remo
 in the archive, and the messages themselves stay there for ever.
 """
 
+import asyncio
+
 from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
@@ -32,11 +34,12 @@ def summarize(engine: Engine) -> Runnable[State, Update]:
         )
 
     async def anode(state: State, config: RunnableConfig) -> Update:
-        frame, stretch, historian = _prepare(engine, state, config)
+        # Archive and artifacts are files: no event loop waits for them.
+        frame, stretch, historian = await asyncio.to_thread(_prepare, engine, state, config)
         if not stretch:
             return _nothing(state, frame)
         told = await arun(historian.tell(stretch), engine.summarizer, config)
-        return _publish(engine, state, frame, stretch, told)
+        return await asyncio.to_thread(_publish, engine, state, frame, stretch, told)
 
     return RunnableLambda(node, anode, name="summarize")
 

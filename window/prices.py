@@ -37,7 +37,7 @@ class Prices:
         return cls(read=1.0, write=1.0, ttl=0.0)
 
     def cost(self, fresh: float, read: float = 0, written: float = 0, output: float = 0) -> float:
-        """What tokens cost, in the currency of `unit`; `fresh` are neither read from the cache nor written."""
+        """What tokens cost, in the currency of `unit`; `fresh` are neither read from a cache nor written."""
         weighted = fresh + self.read * read + self.write * written + self.output * output
         return weighted * self.unit / 1_000_000
 

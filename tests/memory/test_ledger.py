@@ -13,7 +13,9 @@ from headwater.memory.ledger import Ledger, Limits, Short, Spend
 TREE = {"a": ["a", "root"], "b": ["b", "root"], "a/1": ["a/1", "a", "root"], "a/2": ["a/2", "a", "root"]}
 
 moves = st.lists(
-    st.tuples(st.sampled_from(sorted(TREE)), st.integers(1, 400), st.floats(0.1, 1.0)), min_size=1, max_size=80
+    st.tuples(st.sampled_from(sorted(TREE)), st.integers(1, 400), st.floats(0.1, 1.0)),
+    min_size=1,
+    max_size=80,
 )
 
 
