@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
@@ -43,6 +44,9 @@ _GUIDE = (
     "as the mark says; never copy a mark into an argument or an answer. Blocks in <headwater-memory> are "
     "background."
 )
+
+
+_ENGINES: WeakKeyDictionary[Any, Engine] = WeakKeyDictionary()
 
 
 class UnknownModel(ValueError):
@@ -203,7 +207,27 @@ def _compile(
     graph.add_edge("subagent", "intake")
     graph.add_edge("remember", END)
     graph.add_edge("halt", END)
-    return graph.compile(checkpointer=checkpointer, store=store, name=name)
+    built = graph.compile(checkpointer=checkpointer, store=store, name=name)
+    _ENGINES[built] = engine
+    return built
+
+
+class NotGoverned(TypeError):
+    """A graph that `build_agent` did not build."""
+
+
+def engine_of(agent: Any) -> Engine:
+    """The engine of an agent that `build_agent` built.
+
+    Raises:
+        NotGoverned: It did not.
+    """
+    found = _ENGINES.get(agent) if isinstance(agent, CompiledStateGraph) else None
+    if found is None:
+        raise NotGoverned(
+            f"{type(agent).__name__!r} was not built by build_agent; give the graph it returned"
+        )
+    return found
 
 
 def _after_agent(engine: Engine) -> Callable[[State, RunnableConfig], list[Any] | str]:

@@ -4,6 +4,7 @@ They live in this process. What a child has concluded is in the ledger and outli
 its process is told as lost, and can be delegated again.
 """
 
+import asyncio
 import contextvars
 import threading
 from concurrent.futures import CancelledError, Future
@@ -73,9 +74,7 @@ class Background:
         loop.cancel(known.future)
         try:
             return known.future.result(loop.GRACE)
-        except (CancelledError, FutureTimeout):
-            import asyncio
-
+        except (asyncio.CancelledError, CancelledError, FutureTimeout):
             conclusion = concluded(engine, known.run, asyncio.CancelledError())
         engine.memory.ledger.conclude(handle, known.brief, conclusion.to_dict())
         return conclusion

@@ -8,6 +8,7 @@ from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool, Tool
 from langgraph.prebuilt import InjectedState
 
 from headwater.memory import Category, FactRefused, Memory, StorageError, UnknownTag, page
+from headwater.memory.sessions import may_open
 from headwater.nodes.engine import Engine
 from headwater.nodes.remote import look_up
 from headwater.window.face import safe, text_of
@@ -57,7 +58,7 @@ def context_tools(engine: Engine) -> list[BaseTool]:
         """
         own = engine.frame(state or {}, config).session
         opened = session or own
-        if opened.startswith(own + "/") and (place := place_of(memory, opened)):
+        if may_open(memory, own, opened) and (place := place_of(memory, opened)):
             return safe(look_up(place, session=place["thread"], tags=tags, tokens=_page_tokens(engine)))
         return expand(memory, own, opened, tags, _page_tokens(engine))
 
@@ -147,7 +148,7 @@ def read(memory: Memory, path: str, offset: int, limit: int, char_offset: int | 
 
 
 def expand(memory: Memory, own: str, session: str, tags: str, limit: int) -> str:
-    if session != own and not session.startswith(own + "/"):
+    if not may_open(memory, own, session):
         raise ToolException(f"{session!r} is not this session or a sub-agent of it")
     try:
         wanted = parse_ranges(tags)

@@ -13,6 +13,7 @@ from langchain_core.tools import BaseTool, StructuredTool
 from headwater.nodes.budget import UNBOUNDED, Budget
 from headwater.nodes.purse import purse_of
 from headwater.nodes.tools import DELEGATE
+from headwater.window.cues import pins_in
 from headwater.window.frame import Frame
 from headwater.window.policy import WindowPolicy
 
@@ -142,7 +143,10 @@ def _binding(frame: Frame) -> list[str]:
     left = PIN_CHARS
     found: list[str] = []
     for pin in frame.pins:
-        if pin.kind in _BINDING and len(pin.text) <= left:
-            left -= len(pin.text)
-            found.append(pin.text)
+        # The goal holds such sentences too; the goal itself is the parent's, not the sub-agent's.
+        stated = pins_in(pin.text) if pin.kind == "goal" else [(pin.kind, pin.text)]
+        for kind, text in stated:
+            if kind in _BINDING and len(text) <= left:
+                left -= len(text)
+                found.append(text)
     return found

@@ -16,6 +16,7 @@ from headwater.nodes.events import emit
 from headwater.nodes.recall import fold
 from headwater.nodes.state import Node, State, Update
 from headwater.nodes.tool_names import READING, words_of
+from headwater.nodes.unshelve import in_order, joined, unshelved
 from headwater.window.clean import clean
 from headwater.window.cues import language_of
 from headwater.window.face import text_of
@@ -35,7 +36,12 @@ def intake(engine: Engine) -> Node:
     """A node that takes in what is new since the last step."""
 
     def node(state: State, config: RunnableConfig) -> Update:
-        frame, taken = take_in(engine, state, config)
+        shelved = unshelved(engine, state, config)
+        if shelved is None:
+            frame, taken = take_in(engine, state, config)
+        else:
+            frame, taken = take_in(engine, joined(shelved, state), config)
+            taken = in_order(shelved, state, taken)
         return saved(frame, step={}, **taken)
 
     return node

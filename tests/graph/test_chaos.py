@@ -102,7 +102,7 @@ def test_case_43_every_pair_of_faults(memory: Memory, pair: tuple[str, str]) -> 
     at = PAIRS.index(pair)
     ways = [(at % 2 == 0, at % 4 < 2)]
     if "hang" in pair and "loop" in pair:
-        ways = list(itertools.product((True, False), repeat=2))
+        ways = [(sync, saved) for sync in (True, False) for saved in (True, False)]
     for number, (sync, saved) in enumerate(ways):
         _one(memory, pair, sync=sync, saved=saved, thread=f"t{number}")
 

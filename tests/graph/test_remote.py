@@ -11,6 +11,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
@@ -100,7 +101,7 @@ def _wait_for(url: str, server: "subprocess.Popen[bytes]", log: Path) -> None:
     pytest.fail(f"the server did not come up: {log.read_text('utf-8', 'replace')[-3000:]}")
 
 
-def _lead(served: tuple[str, StrictProvider], memory: Memory, budget: Budget) -> object:
+def _lead(served: tuple[str, StrictProvider], memory: Memory, budget: Budget) -> Any:
     url, provider = served
     scout = SubAgent("scout", "looks", budget=budget, remote=Remote(url, "scout", "archive"))
     return build_agent(
@@ -120,12 +121,12 @@ async def test_m26_a_remote_child_concludes_and_its_evidence_opens(
 ) -> None:
     import asyncio
 
-    agent: object = _lead(served, memory, Budget())
+    agent: Any = _lead(served, memory, Budget())
     thread = config(f"far-{way}")
     if way == "sync":
-        state = await asyncio.to_thread(agent.invoke, says("look at both"), thread)  # type: ignore[attr-defined]
+        state = await asyncio.to_thread(agent.invoke, says("look at both"), thread)
     else:
-        state = await agent.ainvoke(says("look at both"), thread)  # type: ignore[attr-defined]
+        state = await agent.ainvoke(says("look at both"), thread)
     (found,) = results(state["messages"])
     assert found.artifact["status"] == "done", found.content
     assert "Both units are well." in str(found.content)
@@ -141,8 +142,8 @@ async def test_m26_a_remote_child_concludes_and_its_evidence_opens(
 
 
 def test_m26_a_remote_child_keeps_to_its_purse(served: tuple[str, StrictProvider], memory: Memory) -> None:
-    agent: object = _lead(served, memory, Budget(steps=4))
-    state = agent.invoke(says("loop for ever"), config("far-loop"))  # type: ignore[attr-defined]
+    agent: Any = _lead(served, memory, Budget(steps=4))
+    state = agent.invoke(says("loop for ever"), config("far-loop"))
     (found,) = results(state["messages"])
     assert found.artifact["status"] == "partial"
     assert "budget of steps" in found.artifact["reason"]
@@ -154,8 +155,8 @@ def test_m26_a_remote_child_that_hangs_is_ended_there_too(
     served: tuple[str, StrictProvider], memory: Memory
 ) -> None:
     url, _ = served
-    agent: object = _lead(served, memory, Budget(seconds=2))
-    state = agent.invoke(says("hang"), config("far-hang"))  # type: ignore[attr-defined]
+    agent: Any = _lead(served, memory, Budget(seconds=2))
+    state = agent.invoke(says("hang"), config("far-hang"))
     (found,) = results(state["messages"])
     assert found.artifact["status"] == "partial", found.content
     thread = found.artifact["place"]["thread"]
@@ -171,9 +172,9 @@ def test_m26_a_remote_child_that_hangs_is_ended_there_too(
     assert not alive
 
 
-def _tools(agent: object) -> list[object]:
+def _tools(agent: Any) -> list[Any]:
     """The tools that the agent's tools node runs."""
-    node = agent.nodes["tools"].bound  # type: ignore[attr-defined]
+    node = agent.nodes["tools"].bound
     inner = node.func.__closure__
     from langgraph.prebuilt import ToolNode
 

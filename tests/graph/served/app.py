@@ -5,6 +5,7 @@ from pathlib import Path
 
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
 
 from headwater.graph import archive_graph, build_agent
 from headwater.memory import Memory
@@ -22,7 +23,11 @@ def inspect(number: int) -> str:
 
 
 model = ChatOpenAI(
-    model="strict-main", base_url=os.environ["SERVED_MODEL"], api_key="none", max_retries=0, stream_usage=True
+    model="strict-main",
+    base_url=os.environ["SERVED_MODEL"],
+    api_key=SecretStr("none"),
+    max_retries=0,
+    stream_usage=True,
 )
 agent = build_agent(
     model, tools=[inspect], system_prompt="You scout.", policy=WindowPolicy(window=16_000), memory=memory
