@@ -2,9 +2,9 @@
 
 import sys
 
-from benchmarks import step_cost
+from benchmarks import delegation, kill, step_cost
 
-BENCHMARKS = {"step_cost": step_cost.main}
+BENCHMARKS = {"step_cost": step_cost.main, "delegation": delegation.main, "kill": kill.main}
 
 
 def main(names: list[str]) -> int:

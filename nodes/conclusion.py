@@ -32,7 +32,7 @@ class Conclusion:
         session: Its session in the archive; `evidence` are tags there, open to the parent's `ctx_expand`.
         evidence: Tags of its tool results, newest first.
         artifacts: Names of artifacts that hold more.
-        usage: Steps, tokens and cost it used.
+        usage: Steps, tokens and cost of it and of all below it.
         reason: Why it is not "done".
         value: The validated answer as plain data, where a schema was asked for.
         place: Where its log is kept, when that is another machine.
