@@ -17,9 +17,10 @@ from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool, Tool
 from langgraph.prebuilt import InjectedState
 
 from headwater.nodes import loop
-from headwater.nodes.children import Run, conclude, concluded
+from headwater.nodes.children import conclude, concluded
 from headwater.nodes.conclusion import MAX_CONCLUSION, Conclusion, within
 from headwater.nodes.delegation import digest_of
+from headwater.nodes.run import Run
 from headwater.window.clean import condense
 
 if TYPE_CHECKING:

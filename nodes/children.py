@@ -2,81 +2,30 @@
 
 import asyncio
 from asyncio import to_thread
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage
-from langchain_core.runnables import Runnable, RunnableConfig
-from langgraph.errors import GraphRecursionError
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.pregel import Pregel
 from pydantic import TypeAdapter
 
 from headwater.memory import ArtifactError, Memory, PathRefused
 from headwater.memory.ledger import Short, Spend
+from headwater.nodes.afar import follow_afar, from_afar, granted
 from headwater.nodes.conclusion import Conclusion, evidence_in, last_answer, validated
-from headwater.nodes.delegation import Delegation, SubAgent, digest_of
+from headwater.nodes.delegation import Delegation, digest_of
 from headwater.nodes.engine import Engine
 from headwater.nodes.loop import bounded
-from headwater.nodes.purse import BRIEFS, CHAIN, DEPTH, spend_of, step_of
-from headwater.nodes.remote import received, remote_config, reported, thread_of
+from headwater.nodes.purse import spend_of, step_of
+from headwater.nodes.remote import remote_config
+from headwater.nodes.run import PurseSpent, Run, child_config, how
 from headwater.window.clean import condense
-from headwater.window.marks import tag_of
 from headwater.window.tokens import count_text
 
-NODES_A_STEP = 8
-MOST_STEPS = 100_000
 SCHEMA_TRIES = 2
 HANDED_TOKENS = 8_000
-MOST_HELD = 1e15
-Write = Callable[[Any], None]
-
-
-@dataclass
-class Run:
-    """One child at work.
-
-    Attributes:
-        spec, graph: What runs.
-        order: Its delegation.
-        write: Where its events go.
-        state: The newest state it has shown.
-        value: What a runnable returned that holds no messages.
-        paid: Messages of a runnable of the user's that are booked.
-    """
-
-    spec: SubAgent
-    graph: Runnable[Any, Any]
-    order: Delegation
-    write: Write
-    state: dict[str, Any] = field(default_factory=dict)
-    value: Any = None
-    paid: int = 0
-
-    @property
-    def session(self) -> str:
-        """The child's session."""
-        return self.order["session"]
-
-    @property
-    def chain(self) -> list[str]:
-        """The accounts that pay."""
-        return [self.session, *self.order["chain"]]
-
-    @property
-    def governed(self) -> bool:
-        """Whether it is a graph of ours, which pays step by step and keeps its own archive."""
-        return self.spec.runnable is None and self.spec.remote is None
-
-    @property
-    def messages(self) -> list[BaseMessage]:
-        """What it has said so far."""
-        found = self.state.get("messages") or []
-        return [m for m in found if isinstance(m, BaseMessage) and not isinstance(m, RemoveMessage)]
-
-
-class PurseSpent(Exception):
-    """A runnable of the user's has used up what it may spend."""
 
 
 async def conclude(engine: Engine, run: Run, config: RunnableConfig) -> Conclusion:
@@ -143,7 +92,7 @@ async def _run(engine: Engine, run: Run, config: RunnableConfig) -> Conclusion:
         return inputs
     own = child_config(run.order, run.spec, config)
     if run.spec.remote is not None:
-        own = remote_config(own, await to_thread(_granted, engine, run))
+        own = remote_config(own, await to_thread(granted, engine, run))
         inputs["messages"] = [{"role": "user", "content": m.content} for m in inputs["messages"]]
     reason = ""
     for attempt in range(SCHEMA_TRIES + 1):
@@ -190,7 +139,7 @@ async def _drive(
 async def _follow(engine: Engine, run: Run, inputs: dict[str, Any], config: RunnableConfig) -> None:
     """Run the child, passing its events on and keeping the newest state it shows."""
     if run.spec.remote is not None:
-        await _follow_afar(run, run.spec.remote.graph(), inputs, config)
+        await follow_afar(run, run.spec.remote.graph(), inputs, config)
         return
     if not isinstance(run.graph, Pregel):
         await to_thread(_take, engine, run, await run.graph.ainvoke(inputs, config))
@@ -201,21 +150,6 @@ async def _follow(engine: Engine, run: Run, inputs: dict[str, Any], config: Runn
             run.write(chunk)
         else:
             await to_thread(_take, engine, run, chunk)
-
-
-async def _follow_afar(run: Run, graph: Any, inputs: dict[str, Any], config: RunnableConfig) -> None:
-    """`_follow` for a child on a server."""
-    try:
-        # A server that sees its client go ends the run.
-        async for part in graph.astream(
-            inputs, config, stream_mode=["custom", "values"], on_disconnect="cancel"
-        ):
-            if part.event == "custom":
-                run.write(part.data)
-            elif part.event == "values":
-                run.state = received(part.data)
-    finally:
-        await graph.client.aclose()
 
 
 def _take(engine: Engine, run: Run, outcome: Any) -> None:
@@ -237,7 +171,9 @@ def _take(engine: Engine, run: Run, outcome: Any) -> None:
     run.paid = len(said)
     limits = run.spec.budget.limits
     spent = engine.memory.ledger.spent(run.session)
-    over = [n for n in ("steps", "tokens", "cost") if getattr(spent, n) > getattr(limits, n)]
+    left = engine.memory.ledger.left(run.order["chain"], run.session)
+    names = ("steps", "tokens", "cost")
+    over = [n for n in names if getattr(spent, n) > getattr(limits, n) or getattr(left, n) <= 0]
     if over:
         raise PurseSpent(f"its budget of {over[0]} is spent")
 
@@ -246,7 +182,7 @@ def concluded(engine: Engine, run: Run, error: BaseException | None) -> Conclusi
     """The conclusion of a child that returned, failed, or was cut; what it did is in its archive."""
     archive = engine.memory.archive
     if run.spec.remote is not None:
-        return _from_afar(engine, run, error)
+        return from_afar(engine, run, error)
     if not run.governed and run.messages:
         archive.append(run.session, run.messages)
     last = archive.last(run.session)
@@ -255,7 +191,7 @@ def concluded(engine: Engine, run: Run, error: BaseException | None) -> Conclusi
     answer = last_answer(run.messages) or last_answer([m for _, m in log])
     if run.value is not None and not answer:
         answer = run.value if isinstance(run.value, str) else _as_text(run.value)
-    status, reason = _how(run.messages, error)
+    status, reason = how(run.messages, error)
     evidence = evidence_in(log)
     if not answer.strip():
         answer = "The sub-agent gave no answer." + (
@@ -265,71 +201,6 @@ def concluded(engine: Engine, run: Run, error: BaseException | None) -> Conclusi
     spent = engine.memory.ledger.spent(run.session)
     usage = {"steps": int(spent.steps), "tokens": int(spent.tokens), "cost": round(spent.cost, 6)}
     return Conclusion(status, answer, run.session, evidence, (), usage, reason[:400])
-
-
-def _granted(engine: Engine, run: Run) -> dict[str, float]:
-    """What a remote child may spend: all of it is held until it returns."""
-    ledger, budget = engine.memory.ledger, run.spec.budget
-    ledger.open(run.session, budget.limits)
-    grant = Spend(*(min(amount, MOST_HELD) for amount in ledger.left(run.chain, run.session)))
-    ledger.ask(run.chain, run.session, grant)
-    seconds = ledger.time_left(run.chain).left
-    depth = min(run.order["depth"] - 1, budget.depth)
-    return {**grant._asdict(), "seconds": seconds, "depth": depth, "children": budget.children}
-
-
-def _from_afar(engine: Engine, run: Run, error: BaseException | None) -> Conclusion:
-    """The conclusion of a remote child: what it spent is booked, its log stays where it is."""
-    remote = run.spec.remote
-    assert remote is not None, "asked for remote children only"
-    spent = reported(run.state)
-    engine.memory.ledger.settle(run.chain, run.session, spent, Spend())
-    status, reason = _how(run.messages, error)
-    answer = last_answer(run.messages)
-    if not answer:
-        answer, status = "The sub-agent gave no answer.", "failed" if status == "done" else status
-    evidence = evidence_in([(tag_of(m), m) for m in run.messages if tag_of(m)])
-    usage = {"steps": int(spent.steps), "tokens": int(spent.tokens), "cost": round(spent.cost, 6)}
-    place = {"url": remote.url, "assistant": remote.assistant, "archive": remote.archive}
-    place["thread"] = thread_of(run.session)
-    seen = evidence if remote.archive else ()
-    return Conclusion(status, answer, run.session, seen, (), usage, reason[:400], place=place)
-
-
-def _how(messages: Sequence[BaseMessage], error: BaseException | None) -> tuple[Any, str]:
-    """Status and reason."""
-    if isinstance(error, asyncio.CancelledError):
-        return "cancelled", "it was cancelled"
-    if isinstance(error, GraphRecursionError):
-        return "partial", "its budget of steps is spent"
-    if isinstance(error, (TimeoutError, PurseSpent)):
-        return "partial", f"{type(error).__name__}: {error}" if isinstance(error, TimeoutError) else str(
-            error
-        )
-    if error is not None:
-        return "failed", f"{type(error).__name__}: {error}"
-    last = messages[-1] if messages else None
-    marker = last.response_metadata.get("headwater") if isinstance(last, AIMessage) else None
-    return ("partial", str(marker)) if marker else ("done", "")
-
-
-def child_config(order: Delegation, spec: SubAgent, config: RunnableConfig) -> RunnableConfig:
-    """The child's own thread and purse; nothing of the parent's checkpoint, but its callbacks and tags."""
-    given = config.get("configurable") or {}
-    own = {k: v for k, v in given.items() if not k.startswith(("__pregel", "checkpoint"))}
-    steps = int(min(spec.budget.steps, MOST_STEPS))
-    return {
-        "configurable": {
-            **own,
-            "thread_id": order["session"],
-            CHAIN: [order["session"], *order["chain"]],
-            DEPTH: min(order["depth"] - 1, spec.budget.depth),
-            BRIEFS: [*order["briefs"], digest_of(order["call"]["args"])],
-        },
-        "recursion_limit": steps * NODES_A_STEP + 16,
-        "callbacks": config.get("callbacks"),
-        "tags": config.get("tags") or [],
-    }
 
 
 def _as_text(value: Any) -> str:

@@ -13,11 +13,12 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langgraph.config import get_stream_writer
 
 from headwater.nodes import loop
-from headwater.nodes.children import Run, conclude
+from headwater.nodes.children import conclude
 from headwater.nodes.conclusion import MAX_CONCLUSION, Conclusion, Status, within
 from headwater.nodes.delegation import Delegation, SubAgent, delegate_tool, digest_of, waits
 from headwater.nodes.engine import Engine
 from headwater.nodes.events import emit
+from headwater.nodes.run import Run
 from headwater.nodes.state import Update
 from headwater.nodes.tools import DELEGATE
 

@@ -4,7 +4,10 @@ import itertools
 import threading
 import time
 
+from langchain_core.messages import AIMessage
+from langchain_core.messages.ai import UsageMetadata
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
 from pydantic import BaseModel
 
 from headwater import Budget, Memory, SubAgent, WindowPolicy, build_agent
@@ -172,3 +175,33 @@ def test_m26_pins_bind_a_child_and_artifacts_are_handed_on(memory: Memory) -> No
     first, second = results(state["messages"])
     assert first.artifact["status"] == "done"
     assert second.artifact["status"] == "refused"
+
+
+def test_m26_a_graph_of_ones_own_is_cut_by_its_purse(memory: Memory) -> None:
+    """It is booked by the usage that its messages report, and keeps what it has said."""
+
+    def say(state: MessagesState) -> dict[str, list[AIMessage]]:
+        number = len(state["messages"])
+        usage = UsageMetadata(input_tokens=400, output_tokens=100, total_tokens=500)
+        return {"messages": [AIMessage(f"So far {number}.", usage_metadata=usage)]}
+
+    graph = StateGraph(MessagesState)
+    graph.add_node("say", say)
+    graph.add_edge(START, "say")
+    graph.add_conditional_edges("say", lambda state: "say")
+
+    def script(request: Request) -> Reply:
+        if any(row["role"] == "tool" for row in request.messages):
+            return Reply("Done.")
+        return Reply("", (ToolCall("delegate", {"agent": "own", "brief": "talk"}),))
+
+    with StrictProvider(script, window=WINDOW) as provider:
+        own = SubAgent("own", "talks", runnable=graph.compile(), budget=Budget(tokens=2_000))
+        agent = build_agent(provider.openai(), subagents=[own], policy=POLICY, memory=memory)
+        state = agent.invoke(says("Go."), config())
+        clean_run(provider)
+    (found,) = results(state["messages"])
+    assert found.artifact["status"] == "partial"
+    assert "budget of tokens" in found.artifact["reason"]
+    assert found.artifact["answer"].startswith("So far ")
+    assert 2_000 < found.artifact["usage"]["tokens"] <= 2_500

@@ -23,7 +23,7 @@ POLICY = WindowPolicy(window=WINDOW)
 KINDS = ("return", "raise", "hang", "nothing", "huge", "loop", "recurse")
 PAIRS = list(itertools.combinations_with_replacement(KINDS, 2))
 HUGE = "x" * 1_000 + "\n"
-PURSE = Budget(steps=40, tokens=200_000, seconds=20, children=16)
+PURSE = Budget(steps=40, tokens=200_000, seconds=60, children=16)
 
 
 def lead(*calls: ToolCall) -> Any:
@@ -66,14 +66,18 @@ def huge() -> Any:
 
 
 def agent_of(provider: StrictProvider, memory: Memory, saved: bool) -> Agent:
-    mine = Budget(steps=6, seconds=1.0, depth=3)
+    mine = Budget(steps=6, seconds=30, depth=3)
     scout = SubAgent(
         "scout", "looks", "You scout.", [inspector(100)], budget=mine, subagents=["scout"], policy=POLICY
     )
     return build_agent(
         provider.openai(),
         system_prompt="You lead.",
-        subagents=[scout, SubAgent("giant", "tells much", runnable=huge())],
+        subagents=[
+            scout,
+            SubAgent("sleeper", "sleeps", "You scout.", budget=Budget(seconds=1.0), policy=POLICY),
+            SubAgent("giant", "tells much", runnable=huge()),
+        ],
         policy=POLICY,
         memory=memory,
         budget=PURSE,
@@ -82,7 +86,7 @@ def agent_of(provider: StrictProvider, memory: Memory, saved: bool) -> Agent:
 
 
 def order(kind: str, number: int) -> ToolCall:
-    name = "giant" if kind == "huge" else "scout"
+    name = {"huge": "giant", "hang": "sleeper"}.get(kind, "scout")
     return ToolCall("delegate", {"agent": name, "brief": f"{kind} {number}"}, f"c{number}")
 
 
@@ -236,7 +240,7 @@ def test_no_thread_waits_for_a_tool_that_hangs(memory: Memory) -> None:
         return Reply("", (order("return", 0),))
 
     with StrictProvider(script, window=WINDOW) as provider:
-        scout = SubAgent("scout", "looks", "You scout.", [stuck], budget=Budget(seconds=1), policy=POLICY)
+        scout = SubAgent("scout", "looks", "You scout.", [stuck], budget=Budget(seconds=3), policy=POLICY)
         agent = build_agent(provider.openai(), subagents=[scout], policy=POLICY, memory=memory)
         try:
             state = agent.invoke(says("Delegate."), config())
