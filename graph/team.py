@@ -1,6 +1,6 @@
-"""The sub-agents of a tree by name, each compiled when it is first delegated to.
+"""The sub-agents of a tree by name, each compiled once.
 
-A sub-agent may name itself or one above it; compiled at once, such a tree would have no end.
+A sub-agent may name itself or one above it: graphs refer to each other by name, so the tree needs no end.
 """
 
 import threading
@@ -38,6 +38,9 @@ class Team:
             self._enlist(spec)
         for spec in self._specs.values():
             self.named(spec)
+        for name in self._specs:
+            # A model that does not exist is told when the agent is built, not hours later.
+            self.child(name)
 
     def named(self, spec: SubAgent) -> tuple[SubAgent, ...]:
         """What a sub-agent may delegate to, its strings looked up."""

@@ -4,6 +4,7 @@ import itertools
 import threading
 import time
 
+import pytest
 from langchain_core.messages import AIMessage
 from langchain_core.messages.ai import UsageMetadata
 from langgraph.checkpoint.memory import InMemorySaver
@@ -11,6 +12,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from pydantic import BaseModel
 
 from headwater import Budget, Memory, SubAgent, WindowPolicy, build_agent
+from headwater.graph.team import SubAgentUnknown
 from headwater.lab.provider import Reply, Request, StrictProvider, ToolCall
 from tests.graph.world import WINDOW, Agent, Recorder, Script, clean_run, config, results, says
 
@@ -205,3 +207,13 @@ def test_m26_a_graph_of_ones_own_is_cut_by_its_purse(memory: Memory) -> None:
     assert "budget of tokens" in found.artifact["reason"]
     assert found.artifact["answer"].startswith("So far ")
     assert 2_000 < found.artifact["usage"]["tokens"] <= 2_500
+
+
+def test_a_team_with_a_name_that_nobody_has_is_refused_at_build_time(memory: Memory) -> None:
+    with StrictProvider(lambda request: Reply("-"), window=WINDOW) as provider:
+        lost = SubAgent("scout", "looks", subagents=["nobody"])
+        with pytest.raises(SubAgentUnknown, match="'nobody'"):
+            build_agent(provider.openai(), subagents=[lost], memory=memory)
+        twice = [SubAgent("scout", "looks"), SubAgent("scout", "looks elsewhere")]
+        with pytest.raises(SubAgentUnknown, match="two sub-agents"):
+            build_agent(provider.openai(), subagents=twice, memory=memory)
