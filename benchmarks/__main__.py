@@ -9,6 +9,8 @@ BENCHMARKS = (
     "economy",
     "recall",
     "diagnosis",
+    "delegation",
+    "kill",
 )
 
 

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
@@ -14,9 +15,14 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 from langgraph.types import Send
 
+from headwater.graph.team import Team
 from headwater.memory import Memory
 from headwater.nodes.agent import agent
+from headwater.nodes.budget import Budget
+from headwater.nodes.conclusion import schema_note
 from headwater.nodes.context_tools import context_tools
+from headwater.nodes.delegation import orders
+from headwater.nodes.detached import background_tools
 from headwater.nodes.engine import Engine, live
 from headwater.nodes.halt import halt
 from headwater.nodes.intake import intake
@@ -24,7 +30,7 @@ from headwater.nodes.offload import offload
 from headwater.nodes.reclaim import reclaim
 from headwater.nodes.remember import remember
 from headwater.nodes.state import State
-from headwater.nodes.subagent import Delegation, SubAgent, delegate_tool, subagent
+from headwater.nodes.subagent import Children, SubAgent, delegate_tool, subagent
 from headwater.nodes.summarize import summarize
 from headwater.nodes.tools import DELEGATE
 from headwater.nodes.tools import tools as tools_node
@@ -38,7 +44,9 @@ _GUIDE = (
     "as the mark says; never copy a mark into an argument or an answer. Blocks in <headwater-memory> are "
     "background."
 )
-_SHARE_OF_ROOM = 0.5
+
+
+_ENGINES: WeakKeyDictionary[Any, Engine] = WeakKeyDictionary()
 
 
 class UnknownModel(ValueError):
@@ -57,6 +65,7 @@ def build_agent(
     checkpointer: BaseCheckpointSaver[Any] | None = None,
     store: BaseStore | None = None,
     prices: Prices | None = None,
+    budget: Budget | None = None,
     context_tools: bool = True,
     clock: Callable[[], float] | None = None,
     name: str = "headwater",
@@ -74,6 +83,8 @@ def build_agent(
         memory: Where sessions, artifacts and facts live; default: `.headwater` in the working directory.
         checkpointer, store: LangGraph's, as for any graph.
         prices: The provider's, to decide when moving the window pays.
+        budget: What one round of it, and all it delegates to, may use; None bounds only depth and number
+            of sub-agents.
         context_tools: Whether to offer file_read and the ctx_ tools.
         clock: Seconds; for tests and replays.
         name: The graph's name in traces.
@@ -87,8 +98,9 @@ def build_agent(
     engine = _engine(
         model, tools, system_prompt, subagents, summarizer, policy, house, prices, context_tools, clock
     )
-    children = {spec.name: (spec, _child(spec, engine)) for spec in subagents}
-    return _compile(engine, children, checkpointer=checkpointer, store=store, name=name)
+    engine.budget = budget
+    team = Team(subagents, lambda spec, team: _child(spec, engine, team))
+    return _compile(engine, team.of(subagents), checkpointer=checkpointer, store=store, name=name)
 
 
 def resolve_model(model: str | BaseChatModel) -> BaseChatModel:
@@ -141,22 +153,25 @@ def _engine(
     )
     if clock is not None:
         engine.clock = clock
+    engine.subagents = tuple(subagents)
     own: list[Any] = [t if isinstance(t, BaseTool) else tool(t) for t in tools]
     if subagents:
-        own.append(delegate_tool(subagents))
+        own += [delegate_tool(subagents), *background_tools(engine)]
     if with_context:
         own += context_tools(engine)
     engine.tools = own
     return engine
 
 
-def _child(spec: SubAgent, parent: Engine) -> Runnable[Any, Any]:
+def _child(spec: SubAgent, parent: Engine, team: Team) -> CompiledStateGraph[State, None, Any, State]:
     """The governed graph of a sub-agent: its own window and tools, the parent's memory."""
+    prompt = [spec.prompt, schema_note(spec.output) if spec.output is not None else ""]
+    below = team.named(spec)
     engine = _engine(
         spec.model if spec.model is not None else parent.model,
         spec.tools,
-        spec.prompt,
-        (),
+        "\n\n".join(filter(None, prompt)),
+        below,
         parent.historians,
         spec.policy or parent.policy,
         parent.memory,
@@ -165,12 +180,13 @@ def _child(spec: SubAgent, parent: Engine) -> Runnable[Any, Any]:
         parent.clock,
     )
     engine.budget = spec.budget
-    return _compile(engine, {}, name=spec.name)
+    engine.delegated = True
+    return _compile(engine, team.of(below), name=spec.name)
 
 
 def _compile(
     engine: Engine,
-    children: dict[str, tuple[SubAgent, Runnable[Any, Any]]],
+    children: Children,
     *,
     name: str,
     checkpointer: BaseCheckpointSaver[Any] | None = None,
@@ -197,29 +213,43 @@ def _compile(
     graph.add_edge("subagent", "intake")
     graph.add_edge("remember", END)
     graph.add_edge("halt", END)
-    return graph.compile(checkpointer=checkpointer, store=store, name=name)
+    built = graph.compile(checkpointer=checkpointer, store=store, name=name)
+    _ENGINES[built] = engine
+    return built
 
 
-def _after_agent(engine: Engine) -> Callable[[State], list[Any] | str]:
+class NotGoverned(TypeError):
+    """A graph that `build_agent` did not build."""
+
+
+def engine_of(agent: Any) -> Engine:
+    """The engine of an agent that `build_agent` built.
+
+    Raises:
+        NotGoverned: It did not.
+    """
+    found = _ENGINES.get(agent) if isinstance(agent, CompiledStateGraph) else None
+    if found is None:
+        raise NotGoverned(
+            f"{type(agent).__name__!r} was not built by build_agent; give the graph it returned"
+        )
+    return found
+
+
+def _after_agent(engine: Engine) -> Callable[[State, RunnableConfig], list[Any] | str]:
     """Where an answer leads: each delegation to a sub-agent of its own, other calls to the tools, else on."""
 
-    def after(state: State) -> list[Any] | str:
+    def after(state: State, config: RunnableConfig) -> list[Any] | str:
         newest = live(state)[-1]
         if (state.get("step") or {}).get("refused"):
             return "watermark"
         if not isinstance(newest, AIMessage) or not newest.tool_calls:
             return "remember"
-        frame = engine.frame(state)
-        delegated = [call for call in newest.tool_calls if call["name"] == DELEGATE]
-        room = engine.lines.offload - int(frame.size * frame.scale)
-        share = int(_SHARE_OF_ROOM * max(0, room) / max(1, len(delegated)))
-        # Named by the message's tag to be: call ids repeat across turns, even within one.
-        tag = engine.memory.archive.last(frame.session) + 1
         targets: list[Any] = [
-            Send("subagent", Delegation(call=dict(call), session=f"{frame.session}/{tag}.{i}", share=share))
-            for i, call in enumerate(delegated, 1)
+            Send("subagent", order)
+            for order in orders(engine, state, engine.frame(state, config), newest, config)
         ]
-        if len(delegated) < len(newest.tool_calls):
+        if any(call["name"] != DELEGATE for call in newest.tool_calls):
             targets.append("tools")
         return targets
 

@@ -158,18 +158,37 @@ class Archive:
             rows = db.execute("SELECT name FROM sessions WHERE name IS NOT NULL ORDER BY id").fetchall()
         return [row[0].decode("utf-8", "surrogatepass") for row in rows]
 
-    def delete(self, session: str) -> None:
+    def ancestry(self, session: str) -> list[tuple[str, int]]:
+        """The sessions whose past a fork shares, nearest first, each with the last tag of it that it sees.
+
+        A deleted one is named as `sessions.heir_of` names it.
+        """
+        with self._db.read() as db:
+            found = []
+            for stretch in _stretches(db, _owner(db, session))[1:]:
+                name = db.execute("SELECT name FROM sessions WHERE id = ?", (stretch.owner,)).fetchone()[0]
+                known = f"\x00{stretch.owner}" if name is None else name.decode("utf-8", "surrogatepass")
+                found.append((known, stretch.last))
+        return found
+
+    def delete(self, session: str) -> list[tuple[int, int | None]]:
         """Forget a session: its name is free, and all that no fork refers to is erased. Unknown names are
         ignored.
+
+        Returns:
+            The number of the session, and of each deleted one above it, with the last tag that is kept of
+            it for its forks; None where nothing is.
         """
         with self._db.write() as db:
             owner = _owner(db, session)
+            left: list[tuple[int, int | None]] = []
             if owner is None:
-                return
+                return left
             db.execute("UPDATE sessions SET name = NULL WHERE id = ?", (owner,))
             while owner is not None:
-                owner = _erase_unreferenced(db, owner)
+                owner = _erase_unreferenced(db, owner, left)
             db.execute("DELETE FROM blobs WHERE NOT EXISTS (SELECT 1 FROM messages WHERE blob = blobs.hash)")
+        return left
 
     def search(self, session: str, query: str, limit: int = 10) -> list[tuple[int, str]]:
         """Tags whose messages match the words of a query, best first, each with a snippet of ≤ 220 chars.
@@ -276,7 +295,7 @@ def _insert(db: Connection, owner: int, tag: int, record: codec.Record) -> None:
     )
 
 
-def _erase_unreferenced(db: Connection, owner: int) -> int | None:
+def _erase_unreferenced(db: Connection, owner: int, left: list[tuple[int, int | None]]) -> int | None:
     """Erase a nameless session's rows beyond its forks' need; the parent to look at next when nothing is
     left.
     """
@@ -289,6 +308,7 @@ def _erase_unreferenced(db: Connection, owner: int) -> int | None:
         "SELECT max(forked_at), max(compartments_seen) FROM sessions WHERE parent = ?", (owner,)
     ).fetchone()
     keep, seen = needed[0], needed[1]
+    left.append((owner, keep))
     history.forget(db, owner, after=keep or 0)
     db.execute(
         "DELETE FROM compartments WHERE session = ? AND (last > ? OR id > ?)", (owner, keep or 0, seen or 0)

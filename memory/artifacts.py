@@ -25,8 +25,13 @@ _MIGRATIONS = (
              PRIMARY KEY (session, name)) WITHOUT ROWID""",
         "CREATE INDEX holds_by_name ON holds(name)",
     ),
+    # From which tag of the session on it refers to the artifact: a fork from before does not.
+    ("ALTER TABLE holds ADD COLUMN tag INTEGER NOT NULL DEFAULT 0",),
 )
-_HOLD = "INSERT OR IGNORE INTO holds(name, session) VALUES (?, ?)"
+_HOLD = (
+    "INSERT INTO holds(name, session, tag) VALUES (?, ?, ?) "
+    "ON CONFLICT(session, name) DO UPDATE SET tag = min(tag, excluded.tag)"
+)
 
 
 class ArtifactError(StorageError):
@@ -64,11 +69,13 @@ class Artifacts:
             raise PathRefused(f"suffix {suffix!r}: use a dot and up to 16 letters or digits, or nothing")
         return artifact_name(_encode(data), suffix)
 
-    def put(self, data: bytes | str, suffix: str = ".txt", *, session: str | None = None) -> str:
+    def put(
+        self, data: bytes | str, suffix: str = ".txt", *, session: str | None = None, tag: int = 0
+    ) -> str:
         """Store content and return its name. Whole or not at all; storing it again changes nothing.
 
         With `session`, the session holds the artifact from before it is written: no `release` elsewhere can
-        free it in between, as it could between a `put` and a `retain`.
+        free it in between, as it could between a `put` and a `retain`; `tag` is from where on it does.
 
         Text is stored as UTF-8; a lone surrogate is kept as three bytes, as `surrogatepass` does.
 
@@ -80,7 +87,7 @@ class Artifacts:
         path = self.path(name)
         if session is not None:
             with self._db.write() as db:
-                db.execute(_HOLD, (name, _key(session)))
+                db.execute(_HOLD, (name, _key(session), tag))
         try:
             # A file that is there may be damaged; writing the right bytes over it heals it.
             if path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content:
@@ -151,14 +158,14 @@ class Artifacts:
             return decode_text(content)[1]
         return "utf-8"
 
-    def retain(self, name: str, session: str) -> None:
+    def retain(self, name: str, session: str, tag: int = 0) -> None:
         """Note that a session refers to an artifact. Any number of times counts once.
 
         Raises:
             ArtifactMissing: It is not stored (or was freed in the meantime): put it again.
         """
         with self._db.write() as db:
-            db.execute(_HOLD, (name, _key(session)))
+            db.execute(_HOLD, (name, _key(session), tag))
             if not self.path(name).is_file():
                 raise ArtifactMissing(f"no artifact {name!r} for session {session!r} to hold: put it again")
 
@@ -166,7 +173,8 @@ class Artifacts:
         """Let a fork hold what its parent holds."""
         with self._db.write() as db:
             db.execute(
-                "INSERT OR IGNORE INTO holds(name, session) SELECT name, ? FROM holds WHERE session = ?",
+                "INSERT OR IGNORE INTO holds(name, session, tag) "
+                "SELECT name, ?, tag FROM holds WHERE session = ?",
                 (_key(new_session), _key(session)),
             )
 
@@ -186,6 +194,26 @@ class Artifacts:
             for name in freed:
                 self.path(name).unlink(missing_ok=True)
         return freed
+
+    def keep_for_forks(self, session: str, heir: str, upto: int) -> list[str]:
+        """Rename what a deleted session holds up to a tag, for its forks; release the rest, as `release`."""
+        with self._db.write() as db:
+            db.execute(
+                "INSERT OR IGNORE INTO holds(name, session, tag) "
+                "SELECT name, ?, tag FROM holds WHERE session = ? AND tag <= ?",
+                (_key(heir), _key(session), upto),
+            )
+            if session == heir:
+                gone = db.execute(
+                    "SELECT DISTINCT name FROM holds h WHERE session = ? AND tag > ? AND NOT EXISTS "
+                    "(SELECT 1 FROM holds o WHERE o.name = h.name AND o.session <> h.session)",
+                    (_key(session), upto),
+                ).fetchall()
+                db.execute("DELETE FROM holds WHERE session = ? AND tag > ?", (_key(session), upto))
+                for (name,) in gone:
+                    self.path(str(name)).unlink(missing_ok=True)
+                return [str(name) for (name,) in gone]
+            return self.release(session)
 
     def close(self) -> None:
         """Close the table of references; the next use opens it again."""

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from headwater.memory.archive import Archive
 from headwater.memory.artifacts import Artifacts
+from headwater.memory.ledger import Ledger
 from headwater.memory.limits import Limits
 from headwater.memory.runs import Runs
+from headwater.memory.shelf import Shelf
 from headwater.memory.store import OwnStore
 
 if TYPE_CHECKING:
@@ -51,6 +53,8 @@ class Memory:
         self.artifacts = Artifacts(self.root)
         self.limits = Limits(self.root / "limits.json")
         self.runs = Runs(self.root / "runs.sqlite")
+        self.ledger = Ledger(self.root / "delegations.sqlite")
+        self.shelf = Shelf(self.root / "shelf.sqlite", self.archive)
         self._given_store = store
         self._given_index = index
         self._embeddings = embeddings
@@ -75,6 +79,8 @@ class Memory:
             self.runs.close()
             self.archive.close()
             self.artifacts.close()
+            self.ledger.close()
+            self.shelf.close()
 
     def __enter__(self) -> Memory:
         return self

@@ -11,12 +11,22 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
+from headwater.memory.ledger import Short, Spend
 from headwater.nodes.background import work_ahead
 from headwater.nodes.binding import head_moved
 from headwater.nodes.engine import Engine, live, saved, used_tokens
 from headwater.nodes.events import emit
 from headwater.nodes.faults import capped, is_malformed, lower_cap, overflow_in, said_malformed, with_note
 from headwater.nodes.offload import apply_edits
+from headwater.nodes.purse import (
+    Exhausted,
+    cut_off,
+    purse_of,
+    round_of,
+    spend_of,
+    step_of,
+    told_to_conclude,
+)
 from headwater.nodes.reclaim import bare
 from headwater.nodes.state import State, Update
 from headwater.window.blocks import BLOCKS, window_report
@@ -42,32 +52,39 @@ def agent(engine: Engine) -> Runnable[State, Update]:
     def node(state: State, config: RunnableConfig) -> Update:
         work_ahead(engine, state, config)
         exchange = _exchange(engine, state, config)
-        request = next(exchange)
-        while True:
+        request, update = _advance(exchange)
+        while update is None:
             try:
                 answer: AIMessage | Exception = bound.invoke(request, config, **capped(engine))
             except Exception as error:  # noqa: BLE001 - clients raise what they like; all but overflow is raised again
                 answer = error
-            try:
-                request = exchange.send(answer)
-            except StopIteration as stop:
-                return stop.value  # type: ignore[no-any-return]
+            request, update = _advance(exchange, answer)
+        return update
 
     async def anode(state: State, config: RunnableConfig) -> Update:
         work_ahead(engine, state, config, asyncio.get_running_loop())
         exchange = _exchange(engine, state, config)
-        request = next(exchange)
-        while True:
+        # Archive, artifacts and ledger are files: no event loop waits for them.
+        request, update = await asyncio.to_thread(_advance, exchange)
+        while update is None:
             try:
                 answer: AIMessage | Exception = await bound.ainvoke(request, config, **capped(engine))
             except Exception as error:  # noqa: BLE001 - as above
                 answer = error
-            try:
-                request = exchange.send(answer)
-            except StopIteration as stop:
-                return stop.value  # type: ignore[no-any-return]
+            request, update = await asyncio.to_thread(_advance, exchange, answer)
+        return update
 
     return RunnableLambda(node, anode, name="agent")
+
+
+def _advance(
+    exchange: Exchange, answer: AIMessage | Exception | None = None
+) -> tuple[list[BaseMessage], Update | None]:
+    """The next request, or what the step has come to."""
+    try:
+        return (next(exchange) if answer is None else exchange.send(answer)), None
+    except StopIteration as stop:
+        return [], stop.value
 
 
 def _bound(engine: Engine) -> Runnable[Any, Any]:
@@ -87,9 +104,19 @@ def _exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
     step = dict(state.get("step") or {})
     frame, loose = head_moved(engine, frame, messages)
     frame, edits = apply_edits(engine, frame, messages, loose)
+    purse = purse_of(engine, frame.session, messages, config, state.get("purse"))
+    short: Short | None = None
     for attempt in range(MAX_RETRIES + 1):
         with engine.view(frame, messages) as view:
             request, tokens, last = view.request(), view.tokens, view.last
+            estimate = engine.estimate(frame, view)
+        if purse.pays and attempt == 0:
+            try:
+                short = purse.before(step_of(engine.prices, estimate, engine.reserve))
+            except Exhausted as spent:
+                return saved(frame, messages=[cut_off(spent.short, frame.language)], step={})
+        if short is not None:
+            request = [*request, told_to_conclude(short, frame.language)]
         refused = step.get("refused")
         if refused is not None and tokens >= refused["tokens"]:
             # Never the same content twice (M19): the remedies have found nothing either.
@@ -140,27 +167,28 @@ def _exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
         usage=dict(answer.usage_metadata or {}),
         kind=str(kind),
     )
-    purse = dict(state.get("purse") or {})
-    purse["steps"] = purse.get("steps", 0) + 1
-    purse["tokens"] = purse.get("tokens", 0) + used_tokens(answer, tokens)
-    return saved(frame, messages=[_cut(engine, answer, purse)], edits=edits, step={}, purse=purse)
+    answer = _cut(answer, short)
+    if purse.pays:
+        keep = step_of(engine.prices, used_tokens(answer, tokens), engine.reserve)
+        paid = spend_of(engine.prices, answer, tokens)
+        purse.after(paid, keep if answer.tool_calls else Spend())
+    used = dict(state.get("purse") or {})
+    used["steps"] = used.get("steps", 0) + 1
+    used["tokens"] = used.get("tokens", 0) + used_tokens(answer, tokens)
+    used["cost"] = used.get("cost", 0.0) + spend_of(engine.prices, answer, tokens).cost
+    used["round"] = round_of(messages, used)
+    return saved(frame, messages=[answer], edits=edits, step={}, purse=used)
 
 
-def _cut(engine: Engine, answer: AIMessage, purse: dict[str, int]) -> AIMessage:
-    """An answer that may not act any more: the budget is spent, so its calls are taken out."""
-    budget = engine.budget
-    if budget is None or not answer.tool_calls:
-        return answer
-    spent = (
-        "steps" if purse["steps"] >= budget.steps else "tokens" if purse["tokens"] >= budget.tokens else ""
-    )
-    if not spent:
+def _cut(answer: AIMessage, short: Short | None) -> AIMessage:
+    """The answer of one that was told to conclude: its calls are taken out."""
+    if short is None:
         return answer
     return AIMessage(
         text_of(answer),
         id=answer.id,
         usage_metadata=answer.usage_metadata,
-        response_metadata={**answer.response_metadata, "headwater": f"its budget of {spent} is spent"},
+        response_metadata={**answer.response_metadata, "headwater": f"its budget of {short.limit} is spent"},
     )
 
 

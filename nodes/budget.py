@@ -1,25 +1,47 @@
-"""What a sub-agent may use."""
+"""What an agent and all below it may use."""
 
+import math
 from dataclasses import dataclass
+
+from headwater.memory.ledger import Limits
 
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits of one sub-agent; the first that is reached ends it with what it has.
+    """Limits of an agent and of all it delegates to; the first that is reached ends it with what it has.
+
+    A sub-agent draws from its own budget and from those of all above it: the tree shares one purse.
 
     Attributes:
         steps: Model calls.
-        tokens: Input and output tokens of its main model.
+        tokens: Input and output tokens of the main models.
         seconds: Wall time.
-        depth, children: Reserved: a sub-agent does not delegate further yet.
+        depth: Levels of sub-agents below; 0 forbids to delegate.
+        children: Sub-agents started below, on all levels together.
+        cost: Price of the tokens, in the unit of `Prices.unit`.
     """
 
-    steps: int = 40
-    tokens: int = 2_000_000
+    steps: float = 40
+    tokens: float = 2_000_000
     seconds: float = 900.0
     depth: int = 2
-    children: int = 16
+    children: float = 16
+    cost: float = math.inf
 
     def __post_init__(self) -> None:
-        if self.steps < 1 or self.tokens < 1 or self.seconds <= 0 or self.depth < 0 or self.children < 1:
-            raise ValueError(f"a budget needs at least one step, token, second and child, got {self!r}")
+        amounts = (self.steps, self.tokens, self.children)
+        if any(not value >= 1 for value in amounts) or self.depth < 0:
+            raise ValueError(
+                f"a budget needs at least one step, token and child, and depth >= 0: got {self!r}"
+            )
+        if not self.seconds > 0 or not self.cost > 0:
+            raise ValueError(f"a budget needs more than 0 seconds and cost, got {self!r}")
+
+    @property
+    def limits(self) -> Limits:
+        """The limits as an account keeps them."""
+        return Limits(self.steps, self.tokens, self.cost, self.seconds, self.children)
+
+
+UNBOUNDED = Budget(math.inf, math.inf, math.inf, children=64)
+"""An agent that was given no budget: only depth and number of its sub-agents are bounded, each round."""

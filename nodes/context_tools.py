@@ -8,7 +8,9 @@ from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool, Tool
 from langgraph.prebuilt import InjectedState
 
 from headwater.memory import Category, FactRefused, Memory, StorageError, UnknownTag, page
+from headwater.memory.sessions import may_open
 from headwater.nodes.engine import Engine
+from headwater.nodes.remote import look_up
 from headwater.window.face import safe, text_of
 from headwater.window.marks import TagError, mark, parse_ranges, tag_of
 from headwater.window.tokens import count_text
@@ -21,12 +23,28 @@ def context_tools(engine: Engine) -> list[BaseTool]:
     """`file_read` and the `ctx_` tools for one agent."""
     memory = engine.memory
 
-    def file_read(path: str, offset: int = 0, limit: int = 200, char_offset: int | None = None) -> str:
+    def file_read(
+        path: str,
+        offset: int = 0,
+        limit: int = 200,
+        char_offset: int | None = None,
+        state: Annotated[dict[str, Any] | None, InjectedState] = None,
+        config: Annotated[RunnableConfig | None, InjectedToolArg] = None,
+    ) -> str:
         """Read back a stored text by the path a ⟦stored …⟧ mark names.
 
         offset: first line (from 0); limit: lines; char_offset: first character, for very long lines.
         """
-        return _read(memory, path, offset, limit, char_offset, _page_tokens(engine))
+        tokens = _page_tokens(engine)
+        if engine.subagents and not stored(memory, path):
+            own = engine.frame(state or {}, config).session
+            for place in {
+                str(p): p for c, _ in memory.ledger.children(own) if (p := place_of(memory, c))
+            }.values():
+                text = look_up(place, path=path, offset=offset, char_offset=char_offset, tokens=tokens)
+                if not text.startswith("Error:"):
+                    return safe(text)
+        return read(memory, path, offset, limit, char_offset, tokens)
 
     def ctx_expand(
         tags: str,
@@ -39,7 +57,10 @@ def context_tools(engine: Engine) -> list[BaseTool]:
         session: only to open the evidence of a sub-agent's conclusion.
         """
         own = engine.frame(state or {}, config).session
-        return _expand(memory, own, session or own, tags, _page_tokens(engine))
+        opened = session or own
+        if may_open(memory, own, opened) and (place := place_of(memory, opened)):
+            return safe(look_up(place, session=place["thread"], tags=tags, tokens=_page_tokens(engine)))
+        return expand(memory, own, opened, tags, _page_tokens(engine))
 
     def ctx_search(
         query: str,
@@ -82,6 +103,20 @@ def context_tools(engine: Engine) -> list[BaseTool]:
     return tools
 
 
+def place_of(memory: Memory, session: str) -> dict[str, Any] | None:
+    """Where the log of a delegated session is kept, when it is on another machine that serves it."""
+    place = (memory.ledger.concluded(session) or {}).get("place") or {}
+    return place if place.get("archive") else None
+
+
+def stored(memory: Memory, path: str) -> bool:
+    """Whether an artifact is here."""
+    try:
+        return memory.artifacts.path(path).is_file()
+    except ValueError:
+        return True
+
+
 def _let_go(tags: str, state: dict[str, Any]) -> str:
     """Answer a `ctx_reduce`: intake queues what is named here, no request changes because of it (G9)."""
     try:
@@ -96,7 +131,7 @@ def _page_tokens(engine: Engine) -> int:
     return min(EXPAND_TOKENS, int(_SHARE * engine.lines.window))
 
 
-def _read(memory: Memory, path: str, offset: int, limit: int, char_offset: int | None, tokens: int) -> str:
+def read(memory: Memory, path: str, offset: int, limit: int, char_offset: int | None, tokens: int) -> str:
     try:
         text = memory.artifacts.read_text(path)
         chars = tokens * 4
@@ -112,8 +147,8 @@ def _read(memory: Memory, path: str, offset: int, limit: int, char_offset: int |
     return safe(f"{part.text}\n⟪{part.total_lines:,} lines, {part.total_chars:,} chars; go on with {more}⟫")
 
 
-def _expand(memory: Memory, own: str, session: str, tags: str, limit: int) -> str:
-    if session != own and not session.startswith(own + "/"):
+def expand(memory: Memory, own: str, session: str, tags: str, limit: int) -> str:
+    if not may_open(memory, own, session):
         raise ToolException(f"{session!r} is not this session or a sub-agent of it")
     try:
         wanted = parse_ranges(tags)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Lock
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
@@ -32,6 +32,10 @@ from headwater.window.sizes import WindowSize, max_output_of, model_name, window
 from headwater.window.stubs import encode
 from headwater.window.tokens import count_text, count_tools
 from headwater.window.view import View
+
+if TYPE_CHECKING:
+    from headwater.nodes.delegation import SubAgent
+    from headwater.nodes.detached import Background
 
 _VIEWS = 64
 # Where the clients keep the address they talk to.
@@ -55,7 +59,9 @@ class Engine:
         fallbacks: Asked in this order where the summarizer cannot serve.
         policy, prices: See their classes.
         clock: Seconds; only differences are used.
-        budget: Of a sub-agent; None for an agent of its own.
+        budget: What it and all below it may use; None bounds only depth and number of sub-agents.
+        subagents: What it may delegate to.
+        delegated: Whether it is a sub-agent itself.
         output_cap: Tokens an answer may have, once a refusal has shown that the model's cap does not fit.
     """
 
@@ -70,6 +76,8 @@ class Engine:
     clock: Callable[[], float] = time.time
     budget: Budget | None = None
     output_cap: int | None = None
+    subagents: Sequence["SubAgent"] = ()
+    delegated: bool = False
     _views: "OrderedDict[str, View]" = field(default_factory=OrderedDict, repr=False)
     _texts: "OrderedDict[str, str]" = field(default_factory=OrderedDict, repr=False)
     ahead: dict[str, int] = field(default_factory=dict, repr=False)
@@ -121,6 +129,18 @@ class Engine:
         if cap is not None and policy.output_reserve is None:
             policy = replace(policy, output_reserve=min(cap, window - 1))
         return policy.lines(window, max_output_of(self.model))
+
+    @property
+    def reserve(self) -> int:
+        """Tokens kept free for an answer."""
+        return self.lines.window - self.lines.usable
+
+    @cached_property
+    def background(self) -> "Background":
+        """The sub-agents of this agent that nobody waits for."""
+        from headwater.nodes.detached import Background
+
+        return Background()
 
     @cached_property
     def fixed_tokens(self) -> int:
@@ -179,11 +199,11 @@ class Engine:
             self._keep_text(name, known)
         return known
 
-    def store_text(self, text: str) -> str:
-        """Put a text among the artifacts; returns its name, "" for no text."""
+    def store_text(self, text: str, frame: Frame) -> str:
+        """Put a text of a session's frame among the artifacts; returns its name, "" for no text."""
         if not text:
             return ""
-        name = self.memory.artifacts.put(encode(text))
+        name = self.memory.artifacts.put(encode(text), session=frame.session, tag=frame.boundary)
         self._keep_text(name, text)
         return name
 

@@ -16,6 +16,7 @@ from headwater.nodes.events import emit
 from headwater.nodes.recall import fold
 from headwater.nodes.state import Node, State, Update
 from headwater.nodes.tool_names import READING, words_of
+from headwater.nodes.unshelve import in_order, joined, unshelved
 from headwater.window.clean import clean
 from headwater.window.cues import language_of
 from headwater.window.face import text_of
@@ -35,7 +36,12 @@ def intake(engine: Engine) -> Node:
     """A node that takes in what is new since the last step."""
 
     def node(state: State, config: RunnableConfig) -> Update:
-        frame, taken = take_in(engine, state, config)
+        shelved = unshelved(engine, state, config)
+        if shelved is None:
+            frame, taken = take_in(engine, state, config)
+        else:
+            frame, taken = take_in(engine, joined(shelved, state), config)
+            taken = in_order(shelved, state, taken)
         return saved(frame, step={}, **taken)
 
     return node
@@ -51,12 +57,17 @@ def take_in(engine: Engine, state: State, config: RunnableConfig) -> tuple[Frame
     if not fresh:
         return frame, {}
     tags = engine.memory.archive.append(frame.session, [unstamped(m) for m in fresh])
-    numbered = [_received(engine, m, tag) for m, tag in zip(fresh, tags, strict=True)]
+    numbered = [_received(engine, m, tag, frame.session) for m, tag in zip(fresh, tags, strict=True)]
     # Without a checkpointer a caller hands in the messages again: they are read as at the first time.
     seen = [*messages[: len(messages) - len(fresh)], *numbered] if begins else numbered
     frame = _lead(engine, frame, messages, seen)
     frame = _reduce(frame, messages, numbered)
     frame, hints = _pin(engine, frame, seen, state.get("pins") or [])
+    ended = engine.background.notes(engine, frame.session, frame.language) if engine.subagents else []
+    newest = next((tag_of(m) for m in reversed(numbered) if not isinstance(m, AIMessage)), 0)
+    if ended and newest:
+        # Behind a message that no request has shown: nothing that was sent moves.
+        hints[newest] = "\n".join([*filter(None, [hints.get(newest)]), *ended])
     emit("intake", first=tags[0], last=tags[-1], session=frame.session)
     return frame, {"messages": numbered, "hints": hints}
 
@@ -90,7 +101,7 @@ def _healed(engine: Engine, frame: Frame) -> Frame:
     else:
         return frame
     leading = [m for _, m in engine.memory.archive.read(frame.session, 1, frame.lead) if m.type == "system"]
-    frame = frame.with_(contract=engine.store_text("\n\n".join(text_of(m) for m in leading)))
+    frame = frame.with_(contract=engine.store_text("\n\n".join(text_of(m) for m in leading), frame))
     return fold(engine, frame)
 
 
@@ -104,7 +115,7 @@ def _begin(engine: Engine, frame: Frame, messages: Sequence[BaseMessage]) -> Fra
     return frame.with_(revision=revised(frame, "begin", frame.session, frame.baseline))
 
 
-def _received(engine: Engine, message: BaseMessage, tag: int) -> BaseMessage:
+def _received(engine: Engine, message: BaseMessage, tag: int, session: str) -> BaseMessage:
     """A message as the state keeps it: numbered, cleaned, and small enough."""
     if isinstance(message, AIMessage):
         return stamp(strip_echo(message), tag)
@@ -121,7 +132,7 @@ def _received(engine: Engine, message: BaseMessage, tag: int) -> BaseMessage:
     if _too_large(engine, message, cleaned):
         # The bytes as they came are the artifact; what is shown of them is clean.
         try:
-            name = engine.memory.artifacts.put(text)
+            name = engine.memory.artifacts.put(text, session=session, tag=tag)
         except ArtifactError as error:
             # No stub may name a file that was not written: the text stays (case 66).
             emit("offload_failed", tag=tag, error=str(error))
@@ -158,7 +169,7 @@ def _lead(
         leading.append(message)
     if not leading:
         return frame
-    name = engine.store_text("\n\n".join(text_of(m) for m in leading))
+    name = engine.store_text("\n\n".join(text_of(m) for m in leading), frame)
     return frame.with_(contract=name, lead=tag_of(leading[-1]), revision=revised(frame, "lead", name))
 
 

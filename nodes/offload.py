@@ -59,7 +59,7 @@ def apply_edits(
         message = by_tag[tag]
         if edit is Edit.OFFLOAD and not isinstance(message, AIMessage):
             try:
-                engine.memory.artifacts.put(text_of(message))
+                engine.memory.artifacts.put(text_of(message), session=frame.session, tag=tag)
             except (ArtifactError, OSError) as error:
                 emit("offload_failed", session=frame.session, tag=tag, error=str(error))
                 continue

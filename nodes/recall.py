@@ -33,7 +33,7 @@ def fold(engine: Engine, frame: Frame) -> Frame:
         history=render_history(told, history_budget(engine)) if told else "",
         facts=known_facts(engine),
     )
-    baseline = engine.store_text(baseline_text(parts, frame.language))
+    baseline = engine.store_text(baseline_text(parts, frame.language), frame)
     return frame.with_(
         baseline=baseline,
         delta="",
@@ -50,7 +50,7 @@ def publish(engine: Engine, frame: Frame) -> Frame:
         pins=[pin for pin in frame.pins if frame.folded < pin.tag <= frame.boundary],
         history=render_history(told, history_budget(engine)) if told else "",
     )
-    delta = engine.store_text(delta_text(parts, frame.language))
+    delta = engine.store_text(delta_text(parts, frame.language), frame)
     return frame.with_(delta=delta, revision=revised(frame, "delta", frame.boundary, delta))
 
 

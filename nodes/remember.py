@@ -55,7 +55,7 @@ def _stated(engine: Engine, frame: Frame) -> list[tuple[str, str, Trust, tuple[i
 
     A sub-agent's brief is a model's text for one task: nothing in it is a user's rule.
     """
-    if engine.budget is not None:
+    if engine.delegated:
         return []
     found: list[tuple[str, str, Trust, tuple[int, ...]]] = []
     for pin in frame.pins:

@@ -41,6 +41,7 @@ def summarize(engine: Engine) -> Runnable[State, Update]:
 
     def node(state: State, config: RunnableConfig) -> Update:
         with _Compaction(engine, state, config) as work:
+            work.adopt()
             if work.joins():
                 engine.memory.runs.wait(PATIENCE, work.frame.session)
                 work.adopt()
@@ -48,12 +49,15 @@ def summarize(engine: Engine) -> Runnable[State, Update]:
             return work.end(run(telling, models, config, work.renew) if telling else None)
 
     async def anode(state: State, config: RunnableConfig) -> Update:
-        with _Compaction(engine, state, config) as work:
+        # Archive and artifacts are files: no event loop waits for them.
+        with await asyncio.to_thread(_Compaction, engine, state, config) as work:
+            await asyncio.to_thread(work.adopt)
             if work.joins():
                 await asyncio.to_thread(engine.memory.runs.wait, PATIENCE, work.frame.session)
-                work.adopt()
-            models, telling = work.telling()
-            return work.end(await arun(telling, models, config, work.renew) if telling else None)
+                await asyncio.to_thread(work.adopt)
+            models, telling = await asyncio.to_thread(work.telling)
+            told = await arun(telling, models, config, work.renew) if telling else None
+            return await asyncio.to_thread(work.end, told)
 
     return RunnableLambda(node, anode, name="summarize")
 
@@ -113,7 +117,6 @@ class _Compaction:
         self.holder = ""
 
     def __enter__(self) -> Self:
-        self.adopt()
         return self
 
     def __exit__(

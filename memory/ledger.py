@@ -1,0 +1,327 @@
+"""The ledger of delegations: purses that a tree of agents draws from, and conclusions that outlive a crash.
+
+An agent's steps are paid from its own account and from those of all above it. What is asked for is held
+before it is spent, in one transaction over the whole chain, so that no schedule of children spends what is
+not there. One file serves the threads and processes of a machine.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from sqlite3 import Connection
+from typing import Any, NamedTuple
+
+from headwater.memory import codec
+from headwater.memory.database import Database
+
+_MIGRATIONS = (
+    (
+        """CREATE TABLE accounts(
+             key BLOB PRIMARY KEY,
+             steps REAL NOT NULL, tokens REAL NOT NULL, cost REAL NOT NULL,
+             seconds REAL NOT NULL, children REAL NOT NULL,
+             spent_steps REAL NOT NULL DEFAULT 0, spent_tokens REAL NOT NULL DEFAULT 0,
+             spent_cost REAL NOT NULL DEFAULT 0, ran REAL NOT NULL DEFAULT 0,
+             begun INTEGER NOT NULL DEFAULT 0, overdrawn BLOB,
+             over_tokens REAL NOT NULL DEFAULT 0, over_cost REAL NOT NULL DEFAULT 0) WITHOUT ROWID""",
+        """CREATE TABLE holds(
+             account BLOB NOT NULL, holder BLOB NOT NULL,
+             steps REAL NOT NULL, tokens REAL NOT NULL, cost REAL NOT NULL,
+             PRIMARY KEY (account, holder)) WITHOUT ROWID""",
+        "CREATE INDEX holds_by_holder ON holds(holder)",
+        """CREATE TABLE conclusions(
+             session BLOB PRIMARY KEY, brief TEXT NOT NULL, data BLOB NOT NULL) WITHOUT ROWID""",
+        """CREATE TABLE kin(
+             parent BLOB NOT NULL, child BLOB NOT NULL, tag INTEGER NOT NULL,
+             PRIMARY KEY (parent, child)) WITHOUT ROWID""",
+        "CREATE INDEX kin_by_child ON kin(child)",
+    ),
+)
+_SPENT = ("steps", "tokens", "cost")
+
+
+class Spend(NamedTuple):
+    """What one step takes: model calls, tokens in and out, and their price."""
+
+    steps: float = 0
+    tokens: float = 0
+    cost: float = 0.0
+
+
+class Limits(NamedTuple):
+    """What an account may pay for; `math.inf` for no limit. Seconds are checked by who runs the agent."""
+
+    steps: float = math.inf
+    tokens: float = math.inf
+    cost: float = math.inf
+    seconds: float = math.inf
+    children: float = math.inf
+
+
+class Short(NamedTuple):
+    """Why something was not granted: the limit, what it is, and what is left of it."""
+
+    limit: str
+    of: float
+    left: float
+
+    def __str__(self) -> str:
+        return f"{self.limit}: {max(0.0, self.left):,.6g} of {self.of:,.6g} left"
+
+
+class Ledger:
+    """Accounts, holds, conclusions and kinship of delegated sessions.
+
+    Args:
+        path: The SQLite file; made on first use.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._db = Database(path, _MIGRATIONS)
+        # Wall time counts while a process works on it: a session that lay for a week has not spent a week.
+        self._since: dict[str, tuple[float, float]] = {}
+
+    def open(self, key: str, limits: Limits, *, fresh: bool = False) -> None:
+        """Open an account, or set the limits of one that is there; `fresh` forgets what it has spent."""
+        with self._db.write() as db:
+            _open(db, key, limits, fresh)
+        self._watch(key, fresh)
+
+    def admit(
+        self, chain: Sequence[str], child: str, limits: Limits, hold: Spend, *, again: bool = False
+    ) -> Short | None:
+        """Open a child's account below `chain` and hold its concluding step; None when granted.
+
+        Args:
+            chain: The accounts that pay, the nearest first.
+            again: The child was admitted before and ran into a crash: it does not count twice.
+        """
+        with self._db.write() as db:
+            for key in chain:
+                row = db.execute(
+                    "SELECT children, begun FROM accounts WHERE key = ?", (_key(key),)
+                ).fetchone()
+                if row and not again and row[1] + 1 > row[0]:
+                    return Short("children", row[0], row[0] - row[1])
+            short = _grant(db, chain, child, hold, overdraft=False)
+            if short is not None:
+                return short
+            if not again:
+                keys = [(_key(key),) for key in chain]
+                db.executemany("UPDATE accounts SET begun = begun + 1 WHERE key = ?", keys)
+            _open(db, child, limits, fresh=True)
+        self._watch(child, fresh=True)
+        return None
+
+    def ask(self, chain: Sequence[str], holder: str, want: Spend, *, overdraft: bool = False) -> Short | None:
+        """Hold `want` for a holder in every account of the chain, instead of what it held; None when granted.
+
+        With `overdraft`, tokens and cost may go over: once in the life of an account, by one step of one
+        holder. That is the whole of what a tree can spend beyond its purse.
+        """
+        with self._db.write() as db:
+            return _grant(db, chain, holder, want, overdraft=overdraft)
+
+    def settle(self, chain: Sequence[str], holder: str, spent: Spend, keep: Spend) -> None:
+        """Book what a step has taken and hold `keep` from now on, as far as what was held allows it."""
+        with self._db.write() as db:
+            for key in chain:
+                held = db.execute(
+                    "SELECT steps, tokens, cost FROM holds WHERE account = ? AND holder = ?",
+                    (_key(key), _key(holder)),
+                ).fetchone() or (0.0, 0.0, 0.0)
+                rest = Spend(*(max(0.0, min(k, h - s)) for k, h, s in zip(keep, held, spent, strict=True)))
+                db.execute(
+                    "UPDATE accounts SET spent_steps = spent_steps + ?, spent_tokens = spent_tokens + ?, "
+                    "spent_cost = spent_cost + ?, ran = max(ran, ?) WHERE key = ?",
+                    (*spent, self.elapsed(key), _key(key)),
+                )
+                _hold(db, key, holder, rest)
+
+    def release(self, holder: str) -> None:
+        """Give back what a holder, and all that was delegated below it, still holds."""
+        name = _key(holder)
+        with self._db.write() as db:
+            db.execute(
+                "DELETE FROM holds WHERE holder = ? OR substr(holder, 1, ?) = ?",
+                (name, len(name) + 1, name + b"/"),
+            )
+
+    def spent(self, key: str) -> Spend:
+        """What an account has paid for."""
+        with self._db.read() as db:
+            row = db.execute(
+                "SELECT spent_steps, spent_tokens, spent_cost FROM accounts WHERE key = ?", (_key(key),)
+            ).fetchone()
+        return Spend(*row) if row else Spend()
+
+    def left(self, chain: Sequence[str], holder: str) -> Spend:
+        """What a holder could still be granted: the least that any account of a chain has."""
+        least = [math.inf, math.inf, math.inf]
+        with self._db.read() as db:
+            for key in chain:
+                row = db.execute(
+                    "SELECT a.steps - spent_steps - coalesce(sum(h.steps), 0), "
+                    "a.tokens - spent_tokens - coalesce(sum(h.tokens), 0), "
+                    "a.cost - spent_cost - coalesce(sum(h.cost), 0) FROM accounts a "
+                    "LEFT JOIN holds h ON h.account = a.key AND h.holder <> ? WHERE a.key = ? GROUP BY a.key",
+                    (_key(holder), _key(key)),
+                ).fetchone()
+                if row:
+                    least = [min(a, b) for a, b in zip(least, row, strict=True)]
+        return Spend(*(max(0.0, amount) for amount in least))
+
+    def known(self, key: str) -> bool:
+        """Whether an account was ever opened."""
+        with self._db.read() as db:
+            return db.execute("SELECT 1 FROM accounts WHERE key = ?", (_key(key),)).fetchone() is not None
+
+    def elapsed(self, key: str) -> float:
+        """Seconds an account has been in use."""
+        ran, since = self._since.get(key, (0.0, time.monotonic()))
+        return ran + time.monotonic() - since
+
+    def time_left(self, chain: Sequence[str]) -> Short:
+        """The shortest time that is left in a chain, in seconds."""
+        found = Short("seconds", math.inf, math.inf)
+        with self._db.read() as db:
+            for key in chain:
+                row = db.execute("SELECT seconds FROM accounts WHERE key = ?", (_key(key),)).fetchone()
+                if row and (left := row[0] - self.elapsed(key)) < found.left:
+                    found = Short("seconds", row[0], left)
+        return found
+
+    def conclude(self, session: str, brief: str, conclusion: Mapping[str, Any]) -> None:
+        """Keep the conclusion of a session, and the digest of the brief it answers."""
+        with self._db.write() as db:
+            db.execute(
+                "INSERT OR REPLACE INTO conclusions(session, brief, data) VALUES (?, ?, ?)",
+                (_key(session), brief, codec.encode(dict(conclusion))),
+            )
+
+    def concluded(self, session: str, brief: str | None = None) -> dict[str, Any] | None:
+        """The conclusion of a session, if there is one and it answers this brief."""
+        with self._db.read() as db:
+            row = db.execute(
+                "SELECT brief, data FROM conclusions WHERE session = ?", (_key(session),)
+            ).fetchone()
+        if row is None or (brief is not None and row[0] != brief):
+            return None
+        found: dict[str, Any] = codec.decode(row[1])
+        return found
+
+    def adopt(self, parent: str, child: str, tag: int) -> bool:
+        """Note that a session refers to another from a tag of its own on; False if it did already."""
+        with self._db.write() as db:
+            done = db.execute(
+                "INSERT OR IGNORE INTO kin(parent, child, tag) VALUES (?, ?, ?)",
+                (_key(parent), _key(child), tag),
+            )
+            return done.rowcount > 0
+
+    def children(self, parent: str) -> list[tuple[str, int]]:
+        """The sessions that one refers to, each with the tag from which on it does."""
+        with self._db.read() as db:
+            rows = db.execute(
+                "SELECT child, tag FROM kin WHERE parent = ? ORDER BY tag, child", (_key(parent),)
+            ).fetchall()
+        return [(_text(child), tag) for child, tag in rows]
+
+    def parents(self, child: str) -> list[str]:
+        """The sessions that refer to one."""
+        with self._db.read() as db:
+            rows = db.execute(
+                "SELECT parent FROM kin WHERE child = ? ORDER BY parent", (_key(child),)
+            ).fetchall()
+        return [_text(row[0]) for row in rows]
+
+    def forget(self, session: str) -> None:
+        """Erase what is known of a session as a parent, its accounts and its conclusion."""
+        name = _key(session)
+        with self._db.write() as db:
+            db.execute("DELETE FROM kin WHERE parent = ?", (name,))
+            db.execute("DELETE FROM conclusions WHERE session = ?", (name,))
+            for table, column in (("accounts", "key"), ("holds", "account")):
+                db.execute(
+                    f"DELETE FROM {table} WHERE {column} = ? OR substr({column}, 1, ?) = ?",
+                    (name, len(name) + 1, name + b"#"),
+                )
+        for key in [k for k in self._since if k == session or k.startswith(f"{session}#")]:
+            self._since.pop(key, None)
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        self._db.close()
+
+    def _watch(self, key: str, fresh: bool) -> None:
+        if fresh or key not in self._since:
+            with self._db.read() as db:
+                row = db.execute("SELECT ran FROM accounts WHERE key = ?", (_key(key),)).fetchone()
+            self._since[key] = (float(row[0]) if row else 0.0, time.monotonic())
+
+
+def _open(db: Connection, key: str, limits: Limits, fresh: bool) -> None:
+    name = _key(key)
+    if fresh:
+        db.execute("DELETE FROM accounts WHERE key = ?", (name,))
+        db.execute("DELETE FROM holds WHERE account = ?", (name,))
+    db.execute(
+        "INSERT INTO accounts(key, steps, tokens, cost, seconds, children) VALUES (?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT(key) DO UPDATE SET steps = excluded.steps, tokens = excluded.tokens, "
+        "cost = excluded.cost, seconds = excluded.seconds, children = excluded.children",
+        (name, *limits),
+    )
+
+
+def _grant(
+    db: Connection, chain: Sequence[str], holder: str, want: Spend, *, overdraft: bool
+) -> Short | None:
+    """Hold in all accounts or in none; the first limit that does not allow it."""
+    over: list[tuple[float, float, bytes, bytes]] = []
+    for key in chain:
+        row = db.execute(
+            "SELECT steps, tokens + over_tokens, cost + over_cost, spent_steps, spent_tokens, spent_cost, "
+            "overdrawn FROM accounts WHERE key = ?",
+            (_key(key),),
+        ).fetchone()
+        if row is None:
+            continue
+        held = db.execute(
+            "SELECT coalesce(sum(steps), 0), coalesce(sum(tokens), 0), coalesce(sum(cost), 0) "
+            "FROM holds WHERE account = ? AND holder <> ?",
+            (_key(key), _key(holder)),
+        ).fetchone()
+        missing = [0.0, 0.0, 0.0]
+        for at, name in enumerate(_SPENT):
+            left = row[at] - row[3 + at] - held[at]
+            if want[at] <= left or want[at] == 0:
+                continue
+            if name == "steps" or not overdraft or row[6] is not None or row[at] <= row[3 + at]:
+                return Short(name, row[at], left)
+            missing[at] = want[at] - left
+        if any(missing):
+            over.append((missing[1], missing[2], _key(holder), _key(key)))
+    for key in chain:
+        _hold(db, key, holder, want)
+    # What others hold stays theirs: the account is as much larger as the one step goes over.
+    db.executemany("UPDATE accounts SET over_tokens = ?, over_cost = ?, overdrawn = ? WHERE key = ?", over)
+    return None
+
+
+def _hold(db: Connection, key: str, holder: str, hold: Spend) -> None:
+    if any(hold):
+        sql = "INSERT OR REPLACE INTO holds(account, holder, steps, tokens, cost) VALUES (?, ?, ?, ?, ?)"
+        db.execute(sql, (_key(key), _key(holder), *hold))
+    else:
+        db.execute("DELETE FROM holds WHERE account = ? AND holder = ?", (_key(key), _key(holder)))
+
+
+def _key(name: str) -> bytes:
+    return name.encode("utf-8", "surrogatepass")
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "surrogatepass")
