@@ -1,7 +1,21 @@
-"""Composition: the agent graph, its sub-agents and sessions."""
+"""Composition: the agent graph, its sub-agents and sessions, and governance for other agents."""
+
+from typing import TYPE_CHECKING, Any
 
 from headwater.graph.build import build_agent
 from headwater.nodes.budget import Budget
 from headwater.nodes.subagent import Conclusion, SubAgent
 
-__all__ = ["Budget", "Conclusion", "SubAgent", "build_agent"]
+if TYPE_CHECKING:
+    from headwater.graph.middleware import GovernanceMiddleware
+
+__all__ = ["Budget", "Conclusion", "GovernanceMiddleware", "SubAgent", "build_agent"]
+
+
+def __getattr__(name: str) -> Any:
+    # Only who uses the middleware pays for importing langchain's agents.
+    if name == "GovernanceMiddleware":
+        from headwater.graph.middleware import GovernanceMiddleware
+
+        return GovernanceMiddleware
+    raise AttributeError(f"module 'headwater.graph' has no attribute {name!r}; it has {', '.join(__all__)}")

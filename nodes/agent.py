@@ -41,29 +41,29 @@ def agent(engine: Engine) -> Runnable[State, Update]:
 
     def node(state: State, config: RunnableConfig) -> Update:
         work_ahead(engine, state, config)
-        exchange = _exchange(engine, state, config)
-        request = next(exchange)
+        dialogue = exchange(engine, state, config)
+        request = next(dialogue)
         while True:
             try:
                 answer: AIMessage | Exception = bound.invoke(request, config, **capped(engine))
             except Exception as error:  # noqa: BLE001 - clients raise what they like; all but overflow is raised again
                 answer = error
             try:
-                request = exchange.send(answer)
+                request = dialogue.send(answer)
             except StopIteration as stop:
                 return stop.value  # type: ignore[no-any-return]
 
     async def anode(state: State, config: RunnableConfig) -> Update:
         work_ahead(engine, state, config, asyncio.get_running_loop())
-        exchange = _exchange(engine, state, config)
-        request = next(exchange)
+        dialogue = exchange(engine, state, config)
+        request = next(dialogue)
         while True:
             try:
                 answer: AIMessage | Exception = await bound.ainvoke(request, config, **capped(engine))
             except Exception as error:  # noqa: BLE001 - as above
                 answer = error
             try:
-                request = exchange.send(answer)
+                request = dialogue.send(answer)
             except StopIteration as stop:
                 return stop.value  # type: ignore[no-any-return]
 
@@ -80,8 +80,11 @@ def _bound(engine: Engine) -> Runnable[Any, Any]:
     return engine.model.bind(**asked)
 
 
-def _exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
-    """One step as a dialogue: yields requests, is sent what became of them."""
+def exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
+    """One step as a dialogue: yields requests, is sent what became of them, returns what the step changes.
+
+    Without an answer in what it returns, the step goes back to `watermark`: see `step["refused"]`.
+    """
     frame = engine.frame(state, config)
     messages = live(state)
     step = dict(state.get("step") or {})
