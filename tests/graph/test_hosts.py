@@ -17,7 +17,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from headwater import Prices, WindowPolicy, build_agent
 from headwater.graph import GovernanceMiddleware
 from headwater.lab.provider import StrictProvider
-from tests.graph.promises import (
+from tests.graph.hosts import (
     SYSTEM,
     Runner,
     Setup,
