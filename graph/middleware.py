@@ -30,7 +30,7 @@ from langgraph.store.base import BaseStore
 from langgraph.types import Command
 
 from headwater.graph.build import GUIDE, resolve_model
-from headwater.graph.model_request import Engines, log_of, request_for
+from headwater.graph.model_request import Engines, identified, log_of, request_for
 from headwater.memory import Memory
 from headwater.nodes.context_tools import context_tools as tools_for
 from headwater.nodes.engine import Engine, frame_in
@@ -128,6 +128,14 @@ class GovernanceMiddleware(AgentMiddleware[GovernedState, Any, Any]):
     def name(self) -> str:
         """The middleware's name in the agent and its traces."""
         return self._name
+
+    def before_agent(self, state: GovernedState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Give every message an id; a reducer that gives none could not replace it by its numbered self."""
+        return identified(state["messages"])
+
+    async def abefore_agent(self, state: GovernedState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """The same."""
+        return identified(state["messages"])
 
     def wrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ExtendedModelResponse[Any]:
         """One governed step with the request that the agent was going to send."""

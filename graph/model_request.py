@@ -9,7 +9,8 @@ from typing import Any
 
 from langchain.agents.middleware.types import ModelRequest
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AnyMessage, BaseMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AnyMessage, BaseMessage, RemoveMessage, SystemMessage, ToolMessage
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from headwater.memory import Memory
 from headwater.nodes.engine import Engine
@@ -66,6 +67,14 @@ class Engines:
         return engine
 
 
+def identified(messages: Sequence[AnyMessage]) -> dict[str, Any] | None:
+    """The update that gives an id to every message without one; None where all have theirs."""
+    if all(m.id for m in messages):
+        return None
+    named = [m if m.id else m.model_copy(update={"id": uuid.uuid4().hex}) for m in messages]
+    return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *named]}
+
+
 def log_of(request: ModelRequest[Any]) -> tuple[list[BaseMessage], list[BaseMessage]]:
     """The agent's log, and what others added behind it for this call only.
 
@@ -79,7 +88,7 @@ def log_of(request: ModelRequest[Any]) -> tuple[list[BaseMessage], list[BaseMess
     extra: list[BaseMessage] = []
     for message in request.messages:
         if message.id in own or id(message) in own:
-            log.append(by_id.get(message.id, message))
+            log.append(by_id.get(message.id or "", message))
             extra = []
         elif isinstance(message, ToolMessage):
             # The agent writes this very object into its state, so that both know it by one id.
@@ -97,8 +106,8 @@ def request_for(
     """The agent's request with the rendered view in it, its own additions behind."""
     system = request.system_message
     rest = list(rendered)
-    if rest and isinstance(rest[0], SystemMessage):
-        head = rest.pop(0)
+    if rest and isinstance(head := rest[0], SystemMessage):
+        del rest[0]
         system = head if system is None or isinstance(system.content, str) else _lengthened(system, head)
     # Anthropic caches up to a marked block only; the others cache any prefix by themselves.
     marks = request.model._llm_type == "anthropic-chat"

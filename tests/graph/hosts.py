@@ -17,7 +17,7 @@ from headwater.lab.provider import Reply, Request, ToolCall
 from headwater.memory import Memory
 from headwater.window import Prices, WindowPolicy
 from headwater.window.stubs import is_only_stub
-from tests.graph.world import Agent, Event, body, kinds, of, shown
+from tests.graph.world import Agent, Event, body, of, shown
 
 RULE = "Never restart the database."
 SYSTEM = "You inspect plants."
@@ -58,7 +58,7 @@ class Work:
 
     def __call__(self, request: Request) -> Reply:
         self.requests.append(request)
-        batch = []
+        batch: list[ToolCall] = []
         while self._left and len(batch) < self.each:
             words, number = self._left.pop(0), len(self.made)
             self.made.append((number, words))
@@ -100,5 +100,5 @@ def pins_stay_in_sight(work: Work) -> None:
 def numbered_once(messages: Sequence[BaseMessage]) -> None:
     """What the agent's state holds carries its number, each another, in order."""
     tags = [m.additional_kwargs.get("headwater", 0) for m in messages]
-    assert all(tags), kinds
+    assert all(tags), [(m.type, m.text[:40]) for m, tag in zip(messages, tags, strict=True) if not tag]
     assert tags == sorted(set(tags))

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deepagents import create_deep_agent
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langchain.agents import create_agent
@@ -68,13 +67,15 @@ def by_middleware(setup: Setup) -> Agent:
 
 def by_deepagents(setup: Setup) -> Agent:
     """Its own summarisation exchanged for governance, by name; its prompt and tools stay."""
-    return create_deep_agent(
+    deepagents = pytest.importorskip("deepagents", reason="needs the extra headwater[deepagents]")
+    made: Agent = deepagents.create_deep_agent(
         model=setup.model,
         tools=list(setup.tools),
         system_prompt=SYSTEM,
         checkpointer=setup.saver,
         middleware=[governed(setup, name="SummarizationMiddleware")],
     )
+    return made
 
 
 RUNNERS: dict[str, tuple[Runner, int]] = {
