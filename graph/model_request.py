@@ -14,6 +14,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from headwater.memory import Memory
 from headwater.nodes.engine import Engine
+from headwater.nodes.faults import capped
 from headwater.window.face import text_of
 from headwater.window.policy import WindowPolicy
 from headwater.window.prices import Prices
@@ -115,7 +116,7 @@ def request_for(
     return request.override(
         system_message=system,
         messages=[*rest, *extra],  # type: ignore[list-item]
-        model_settings={**asked, **request.model_settings},
+        model_settings={**asked, **request.model_settings, **capped(engine)},
     )
 
 

@@ -7,22 +7,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headwater.graph import Budget, Conclusion, GovernanceMiddleware, SubAgent, build_agent
+    from headwater.graph import Budget, Conclusion, SubAgent, build_agent
     from headwater.memory import Memory
     from headwater.window import Prices, WindowPolicy
 
 __version__ = "0.1.0.dev0"
 
-__all__ = [
-    "Budget",
-    "Conclusion",
-    "GovernanceMiddleware",
-    "Memory",
-    "Prices",
-    "SubAgent",
-    "WindowPolicy",
-    "build_agent",
-]
+__all__ = ["Budget", "Conclusion", "Memory", "Prices", "SubAgent", "WindowPolicy", "build_agent"]
 
 # Each name is looked up when it is first used, so that `import headwater` costs nothing by itself.
 _ROOMS = {"Memory": "memory", "Prices": "window", "WindowPolicy": "window"}

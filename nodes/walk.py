@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from headwater.nodes.agent import exchange
+from headwater.nodes.background import work_ahead
 from headwater.nodes.engine import Engine
 from headwater.nodes.halt import halt
 from headwater.nodes.intake import intake
@@ -96,6 +97,7 @@ def _remedy(engine: Engine, step: Step, config: RunnableConfig, way: str) -> Gen
 
 
 def _asked(engine: Engine, step: Step, config: RunnableConfig) -> Generator[Effect, Any, Update]:
+    work_ahead(engine, step.state, config)
     dialogue = exchange(engine, step.state, config)
     request = next(dialogue)
     while True:

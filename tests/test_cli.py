@@ -64,7 +64,8 @@ def test_a_mistake_is_one_clear_line(
     assert "Traceback" not in out + err
 
 
-def test_a_missing_client_package_is_named() -> None:
+def test_a_missing_client_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ModelUnavailable, match="pip install 'langchain-"):
         chosen_model("mistralai:some-model")
 
