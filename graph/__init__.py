@@ -1,4 +1,6 @@
-"""Composition: the agent graph, its sub-agents and sessions."""
+"""Composition: the agent graph, its sub-agents and sessions, and governance for other agents."""
+
+from typing import TYPE_CHECKING, Any
 
 from headwater.graph.build import build_agent
 from headwater.graph.sessions import conclude, delete, fork, list_sessions, resume, suspend, switch, undo
@@ -6,9 +8,13 @@ from headwater.nodes.budget import Budget
 from headwater.nodes.remote import Remote, archive_graph
 from headwater.nodes.subagent import Conclusion, SubAgent
 
+if TYPE_CHECKING:
+    from headwater.graph.middleware import GovernanceMiddleware
+
 __all__ = [
     "Budget",
     "Conclusion",
+    "GovernanceMiddleware",
     "Remote",
     "SubAgent",
     "archive_graph",
@@ -22,3 +28,12 @@ __all__ = [
     "switch",
     "undo",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Only who uses the middleware pays for importing langchain's agents.
+    if name == "GovernanceMiddleware":
+        from headwater.graph.middleware import GovernanceMiddleware
+
+        return GovernanceMiddleware
+    raise AttributeError(f"module 'headwater.graph' has no attribute {name!r}; it has {', '.join(__all__)}")

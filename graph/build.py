@@ -39,7 +39,7 @@ from headwater.window.policy import WindowPolicy
 from headwater.window.prices import Prices
 from headwater.window.tokens import warm_up
 
-_GUIDE = (
+GUIDE = (
     "Messages carry numbers like §12§. Text that left the window is marked ⟦stored …⟧ and can be read back "
     "as the mark says; never copy a mark into an argument or an answer. Blocks in <headwater-memory> are "
     "background."
@@ -149,7 +149,7 @@ def _engine(
         fallbacks=tellers[1:],
         policy=policy or WindowPolicy(),
         prices=prices or Prices(),
-        system="\n\n".join(part for part in (system_prompt, _GUIDE if with_context else "") if part),
+        system="\n\n".join(part for part in (system_prompt, GUIDE if with_context else "") if part),
     )
     if clock is not None:
         engine.clock = clock

@@ -1,24 +1,42 @@
-"""The command line. Mistakes of its user end in one clear line, never in a traceback."""
+"""The command line. Mistakes of its user end in one clear line, never in a traceback.
+
+A command is a module `headwater/cli_NAME.py` (see `cli_kit.Command`) and a line in `COMMANDS`.
+"""
 
 import argparse
+import difflib
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import NoReturn, cast
 
-from headwater import cli_lab
+from headwater.cli_kit import FAILED, INTERRUPTED, MISUSED, OK, Command, Misuse
 
-if TYPE_CHECKING:
-    from rich.console import Console
+__all__ = ["COMMANDS", "FAILED", "INTERRUPTED", "MISUSED", "OK", "main", "parser_for"]
 
-OK, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
+_ABOUT = "LangGraph agents whose sessions outlive their context window"
 
-_HELP = {
-    "en": "LangGraph agents whose sessions outlive their context window",
+COMMANDS = {
     "demo": "watch an agent explore a code base many times larger than its window, and see it checked",
     "doctor": "what Headwater works with here: window, tokenizer, embeddings, memory folder",
+    "inspect": "name what a recorded session's window did to it: diseases, cache faults, waste",
+    "replay": "play recorded sessions under policies, and compare what they cost and kept",
+    "completion": "print a completion script for your shell",
 }
+
+_EXITS = (
+    "Exit codes: 0 all is well, 1 something that was looked at is not, 2 a mistake in the call, 130 "
+    "interrupted. Each command explains itself with --help."
+)
+# Where the mistakes of a user are named; only what has been imported can have been raised.
+_MISTAKES = (
+    ("headwater.graph.build", "UnknownModel"),
+    ("headwater.memory.database", "StorageError"),
+    ("headwater.nodes.agent", "OverflowUnresolved"),
+    ("headwater.nodes.engine", "WindowTooSmall"),
+    ("headwater.window.policy", "PolicyError"),
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,11 +50,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if reconfigure is not None:
             # A terminal that cannot show a sign gets a question mark and no crash.
             reconfigure(errors="replace")
-    args = _parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    name = next((word for word in words if not word.startswith("-")), None)
     try:
-        if args.command in cli_lab.HELP:
-            return _lab(args)
-        return _demo(args) if args.command == "demo" else _doctor(args)
+        return _run(name, words)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -45,110 +62,67 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FAILED
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("headwater", description=_HELP["en"])
-    parser.add_argument("--version", action="version", version=_version())
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    demo = commands.add_parser(
-        "demo",
-        help=_HELP["demo"],
-        description=_HELP["demo"] + ". Needs no key and no network; takes about a minute. "
-        "Exit code 0 when every check at the end holds, 1 when one does not, 2 for a mistake in the call.",
-    )
-    demo.add_argument(
-        "--model", metavar="PROVIDER:NAME", help="a real model, e.g. openai:gpt-5.4 (costs money)"
-    )
-    demo.add_argument(
-        "--window", type=_positive, default=32_000, metavar="N", help="tokens (default: %(default)s)"
-    )
-    demo.add_argument(
-        "--steps", type=_positive, default=360, metavar="N", help="model calls (default: %(default)s)"
-    )
-    demo.add_argument("--keep", type=Path, metavar="DIR", help="leave everything in this new or empty folder")
-    doctor = commands.add_parser("doctor", help=_HELP["doctor"], description=_HELP["doctor"] + ".")
-    doctor.add_argument("--model", metavar="NAME", help="the model whose window to look up")
-    doctor.add_argument("--window", type=_positive, metavar="N", help="a window set by hand, tokens")
-    doctor.add_argument(
-        "--memory", type=Path, default=Path(".headwater"), metavar="DIR", help="default: %(default)s"
-    )
-    cli_lab.add_commands(commands)
-    for command in (demo, doctor):
-        command.add_argument("--lang", choices=("en", "zh"), default="en", help="language of what is printed")
-    return parser
+def parser_for(name: str | None) -> argparse.ArgumentParser:
+    """The parser of one command, the others named only; without a name, of the whole."""
+    parser, found = _parser(name)
+    return found or parser
 
 
-def _demo(args: argparse.Namespace) -> int:
-    from headwater.graph.build import UnknownModel
-    from headwater.memory import StorageError
-    from headwater.nodes.engine import WindowTooSmall
-    from headwater.window.policy import PolicyError
-
+def _run(name: str | None, words: Sequence[str]) -> int:
+    args = _parser(name)[0].parse_args(words)
     try:
-        from headwater.demo import FolderInUse, Options, run_demo
-        from headwater.demo_model import ModelUnavailable, client_errors
-        from headwater.nodes.agent import OverflowUnresolved
-    except ImportError as error:
-        return _refuse(f"the demo needs {error.name!r}; pip install 'headwater[lab]'")
-    options = Options(args.model, args.window, args.lang, args.keep, args.steps)
-    mistakes = (FolderInUse, ModelUnavailable, UnknownModel, PolicyError, WindowTooSmall, OverflowUnresolved)
-    try:
-        return run_demo(options, _console())
-    except (*mistakes, StorageError) as error:
+        return _command(args.command).run(args)
+    except Misuse as error:
+        return _refuse(str(error))
+    except _mistakes() as error:
         return _refuse(str(error))
     except ImportError as error:
-        return _refuse(f"the demo needs {error.name!r}; pip install 'headwater[lab]'")
+        if error.name is None or error.name.partition(".")[0] == "headwater":
+            raise
+        return _refuse(f"{args.command} needs {error.name!r}; pip install 'headwater[lab]'")
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
         return _refuse(f"{type(error).__name__}: {error}")
-    except client_errors() as error:
-        if args.model is None:
-            raise
-        return _refuse(f"{args.model!r} did not answer: {type(error).__name__}: {error}")
 
 
-def _lab(args: argparse.Namespace) -> int:
-    try:
-        mistakes = cli_lab.mistakes()
-    except ImportError as error:
-        return _refuse(f"{args.command} needs {error.name!r}; pip install 'headwater[lab]'")
-    try:
-        return cli_lab.run(args, _console())
-    except BrokenPipeError:
-        raise
-    except mistakes as error:
-        return _refuse(str(error))
+class _Parser(argparse.ArgumentParser):
+    """A parser that says what was probably meant."""
+
+    def error(self, message: str) -> NoReturn:
+        if "invalid choice: " in message and "COMMAND" in message:
+            asked = message.split("invalid choice: ", 1)[1].split("'")[1]
+            near = difflib.get_close_matches(asked, COMMANDS, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(COMMANDS)}"
+            message = f"{asked!r} is no command; {hint}"
+        super().error(message)
 
 
-def _doctor(args: argparse.Namespace) -> int:
-    from headwater.doctor import examine
+def _parser(name: str | None) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser | None]:
+    parser = _Parser("headwater", description=_ABOUT, epilog=_EXITS)
+    parser.add_argument("--version", action="version", version=_version())
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+    found = None
+    for known, says in COMMANDS.items():
+        made = commands.add_parser(known, help=says, description=f"{says[0].upper()}{says[1:]}.")
+        if known == name:
+            found = made
+            _command(known).arguments(made)
+    return parser, found
 
-    findings = examine(args.model, args.window, args.memory, args.lang)
-    for finding in findings:
-        print(f"{'✓' if finding.healthy else '✗'} {finding.text}")
-    return OK if all(finding.healthy for finding in findings) else FAILED
+
+def _command(name: str) -> Command:
+    return cast(Command, import_module(f"headwater.cli_{name}"))
 
 
-def _console() -> "Console":
-    from rich.console import Console
-
-    # Rich takes 80 columns where there is no terminal, too few for the table.
-    return Console() if sys.stdout.isatty() else Console(width=110)
+def _mistakes() -> tuple[type[Exception], ...]:
+    found = (getattr(sys.modules.get(module), name, None) for module, name in _MISTAKES)
+    return tuple(error for error in found if error is not None)
 
 
 def _refuse(text: str) -> int:
     print(f"headwater: {text}", file=sys.stderr)
     return MISUSED
-
-
-def _positive(text: str) -> int:
-    try:
-        number = int(text.replace("_", "").replace(",", ""))
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
-    return number
 
 
 def _version() -> str:

@@ -7,6 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headwater.cli_kit import Misuse, console
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -15,61 +17,52 @@ if TYPE_CHECKING:
     from headwater.lab.diseases import Finding
     from headwater.lab.recording import Session
 
-HELP = {
-    "inspect": "name what a recorded session's window did to it: diseases, cache faults, waste",
-    "replay": "play recorded sessions under policies, and compare what they cost and kept",
-}
+
+def inspect_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `inspect`."""
+    parser.description = f"{parser.description} " + (
+        "Reads OpenAI and Anthropic messages, Claude Code, Codex, OpenCode, Copilot, LangGraph threads, "
+        "LangSmith runs and plain JSON Lines, by content."
+    )
+    parser.add_argument("session", type=Path, metavar="SESSION")
+    parser.add_argument("--window", type=tokens, metavar="N", help="the model's window, where it is not told")
+    parser.add_argument("--top", type=int, default=6, metavar="N", help="findings shown of each kind (6)")
+    parser.add_argument("--json", action="store_true", help="print findings as JSON")
 
 
-def add_commands(commands: Any) -> None:
-    """Add the two commands to the parser's."""
-    inspect = commands.add_parser(
-        "inspect",
-        help=HELP["inspect"],
-        description=HELP["inspect"] + ". Reads OpenAI and Anthropic messages, Claude Code, Codex, OpenCode, "
-        "Copilot, LangGraph threads, LangSmith runs and plain JSON Lines, by content.",
-    )
-    inspect.add_argument("session", type=Path, metavar="SESSION")
-    inspect.add_argument(
-        "--window", type=tokens, metavar="N", help="the model's window, where it is not told"
-    )
-    inspect.add_argument("--top", type=int, default=6, metavar="N", help="findings shown of each kind (6)")
-    inspect.add_argument("--json", action="store_true", help="print findings as JSON")
-    replay = commands.add_parser("replay", help=HELP["replay"], description=HELP["replay"] + ".")
-    replay.add_argument("sessions", type=Path, nargs="+", metavar="SESSION")
-    replay.add_argument(
+def replay_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `replay`."""
+    parser.add_argument("sessions", type=Path, nargs="+", metavar="SESSION")
+    parser.add_argument(
         "--policy", action="append", metavar="POLICY",
         help="a name (default, early, late, lean, no-summary, cold-summary, unmanaged) or settings, e.g. "
         "offload=0.5,keep_tags=10; may be given several times",
     )  # fmt: skip
-    replay.add_argument("--window", type=windows, default=[32_000], metavar="N,N", help="e.g. 32k,200k (32k)")
-    replay.add_argument("--sweep", action="store_true", help="find the cheapest policy that loses nothing")
-    replay.add_argument("--in-sight", type=float, default=0.5, metavar="SHARE", help="for --sweep (0.5)")
-    replay.add_argument("--read", type=float, default=0.1, help="price of a cached token (0.1)")
-    replay.add_argument("--write", type=float, default=1.25, help="price of a written token (1.25)")
-    replay.add_argument("--ttl", type=float, default=300.0, help="the cache's lifetime in seconds (300)")
-    replay.add_argument("--json", action="store_true", help="print rows and steps as JSON")
-    replay.add_argument("--html", type=Path, metavar="FILE", help="write a report of the first replay")
+    parser.add_argument("--window", type=windows, default=[32_000], metavar="N,N", help="e.g. 32k,200k (32k)")
+    parser.add_argument("--sweep", action="store_true", help="find the cheapest policy that loses nothing")
+    parser.add_argument("--in-sight", type=float, default=0.5, metavar="SHARE", help="for --sweep (0.5)")
+    parser.add_argument("--read", type=float, default=0.1, help="price of a cached token (0.1)")
+    parser.add_argument("--write", type=float, default=1.25, help="price of a written token (1.25)")
+    parser.add_argument("--ttl", type=float, default=300.0, help="the cache's lifetime in seconds (300)")
+    parser.add_argument("--json", action="store_true", help="print rows and steps as JSON")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a report of the first replay")
 
 
-def run(args: argparse.Namespace, console: "Console") -> int:
+def run(args: argparse.Namespace) -> int:
     """Run `inspect` or `replay`.
 
     Raises:
-        NotASession, UnknownPolicy, PolicyError, ValueError, OSError: The user's to mend.
+        Misuse: What was given is no session, no policy or no price.
+        OSError: A file cannot be read or written.
     """
-    return _inspect(args, console) if args.command == "inspect" else _replay(args, console)
-
-
-def mistakes() -> tuple[type[Exception], ...]:
-    """The errors that are the user's to mend."""
     from headwater.lab.compare import UnknownPolicy
     from headwater.lab.recording import NotASession
-    from headwater.nodes.engine import WindowTooSmall
-    from headwater.window.policy import PolicyError
 
-    # Prices says with ValueError what it does not take.
-    return (NotASession, UnknownPolicy, PolicyError, WindowTooSmall, ValueError, OSError)
+    try:
+        return _inspect(args, console()) if args.command == "inspect" else _replay(args, console())
+    except (NotASession, UnknownPolicy, ValueError) as error:
+        # Prices and policies say with ValueError what they do not take.
+        raise Misuse(str(error)) from error
 
 
 def tokens(text: str) -> int:

@@ -51,33 +51,33 @@ def agent(engine: Engine) -> Runnable[State, Update]:
 
     def node(state: State, config: RunnableConfig) -> Update:
         work_ahead(engine, state, config)
-        exchange = _exchange(engine, state, config)
-        request, update = _advance(exchange)
+        dialogue = exchange(engine, state, config)
+        request, update = advance(dialogue)
         while update is None:
             try:
                 answer: AIMessage | Exception = bound.invoke(request, config, **capped(engine))
             except Exception as error:  # noqa: BLE001 - clients raise what they like; all but overflow is raised again
                 answer = error
-            request, update = _advance(exchange, answer)
+            request, update = advance(dialogue, answer)
         return update
 
     async def anode(state: State, config: RunnableConfig) -> Update:
         work_ahead(engine, state, config, asyncio.get_running_loop())
-        exchange = _exchange(engine, state, config)
+        dialogue = exchange(engine, state, config)
         # Archive, artifacts and ledger are files: no event loop waits for them.
-        request, update = await asyncio.to_thread(_advance, exchange)
+        request, update = await asyncio.to_thread(advance, dialogue)
         while update is None:
             try:
                 answer: AIMessage | Exception = await bound.ainvoke(request, config, **capped(engine))
             except Exception as error:  # noqa: BLE001 - as above
                 answer = error
-            request, update = await asyncio.to_thread(_advance, exchange, answer)
+            request, update = await asyncio.to_thread(advance, dialogue, answer)
         return update
 
     return RunnableLambda(node, anode, name="agent")
 
 
-def _advance(
+def advance(
     exchange: Exchange, answer: AIMessage | Exception | None = None
 ) -> tuple[list[BaseMessage], Update | None]:
     """The next request, or what the step has come to."""
@@ -97,8 +97,11 @@ def _bound(engine: Engine) -> Runnable[Any, Any]:
     return engine.model.bind(**asked)
 
 
-def _exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
-    """One step as a dialogue: yields requests, is sent what became of them."""
+def exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
+    """One step as a dialogue: yields requests, is sent what became of them, returns what the step changes.
+
+    Without an answer in what it returns, the step goes back to `watermark`: see `step["refused"]`.
+    """
     frame = engine.frame(state, config)
     messages = live(state)
     step = dict(state.get("step") or {})

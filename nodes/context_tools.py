@@ -1,7 +1,7 @@
 """The tools through which a model governs its own window: read back, look up, note, let go, remember."""
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, Protocol
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool, ToolException
@@ -9,17 +9,37 @@ from langgraph.prebuilt import InjectedState
 
 from headwater.memory import Category, FactRefused, Memory, StorageError, UnknownTag, page
 from headwater.memory.sessions import may_open
-from headwater.nodes.engine import Engine
 from headwater.nodes.remote import look_up
 from headwater.window.face import safe, text_of
+from headwater.window.frame import Frame
 from headwater.window.marks import TagError, mark, parse_ranges, tag_of
+from headwater.window.policy import Lines
 from headwater.window.tokens import count_text
 
 EXPAND_TOKENS = 15_000
 _SHARE = 0.15
 
 
-def context_tools(engine: Engine) -> list[BaseTool]:
+class Desk(Protocol):
+    """What the tools know of their agent; an `Engine` is one."""
+
+    @property
+    def memory(self) -> Memory:
+        """Where they read."""
+
+    @property
+    def lines(self) -> Lines:
+        """How much a page may take."""
+
+    @property
+    def subagents(self) -> Sequence[Any]:
+        """Whom it may delegate to."""
+
+    def frame(self, state: Mapping[str, Any], config: RunnableConfig | None = None) -> Frame:
+        """Whose session the state is."""
+
+
+def context_tools(engine: Desk) -> list[BaseTool]:
     """`file_read` and the `ctx_` tools for one agent."""
     memory = engine.memory
 
@@ -126,7 +146,7 @@ def _let_go(tags: str, state: dict[str, Any]) -> str:
     return f"{len(wanted)} messages are marked; they leave when it costs least."
 
 
-def _page_tokens(engine: Engine) -> int:
+def _page_tokens(engine: Desk) -> int:
     """Tokens one page may take: never more than the requirement's cap, nor a share of a small window."""
     return min(EXPAND_TOKENS, int(_SHARE * engine.lines.window))
 

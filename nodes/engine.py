@@ -150,7 +150,7 @@ class Engine:
     @cached_property
     def identity(self) -> str:
         """Digest of model, system prompt and tools; when it changes the whole prefix does."""
-        schemas = [json.dumps(convert_to_openai_tool(tool), sort_keys=True) for tool in self.tools]
+        schemas = [json.dumps(_schema(tool), sort_keys=True) for tool in self.tools]
         return _digest(model_name(self.model), self.system, *schemas)
 
     @property
@@ -179,11 +179,7 @@ class Engine:
 
     def frame(self, state: Mapping[str, Any], config: RunnableConfig | None = None) -> Frame:
         """The frame in a state; a new session gets its name from the thread, else by chance."""
-        frame = Frame.from_state(state.get("frame"), state.get("edits"), state.get("hints"))
-        if frame.session:
-            return frame
-        thread = ((config or {}).get("configurable") or {}).get("thread_id")
-        return frame.with_(session=str(thread) if thread else uuid.uuid4().hex)
+        return frame_in(state, config)
 
     def texts(self, frame: Frame) -> Texts:
         """The texts that a frame names."""
@@ -236,6 +232,15 @@ class Engine:
                 self._texts.popitem(last=False)
 
 
+def frame_in(state: Mapping[str, Any], config: RunnableConfig | None = None) -> Frame:
+    """The frame in a state; a new session gets its name from the thread, else by chance."""
+    frame = Frame.from_state(state.get("frame"), state.get("edits"), state.get("hints"))
+    if frame.session:
+        return frame
+    thread = ((config or {}).get("configurable") or {}).get("thread_id")
+    return frame.with_(session=str(thread) if thread else uuid.uuid4().hex)
+
+
 def saved(frame: Frame, **channels: Any) -> Update:
     """A node's return: the frame for its channel, beside other channels."""
     return {"frame": frame.to_state(), **channels}
@@ -258,6 +263,11 @@ def used_tokens(answer: AIMessage, otherwise: int = 0) -> int:
 
 def _digest(*parts: object) -> str:
     return hashlib.sha256("\x00".join(map(str, parts)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _schema(tool: Any) -> Any:
+    """A tool's definition; a provider's own tools are dicts that are sent as they are."""
+    return tool if isinstance(tool, dict) else convert_to_openai_tool(tool)
 
 
 def _output_cap(model: BaseChatModel) -> int | None:

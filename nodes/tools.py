@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langgraph.prebuilt import ToolNode
 
@@ -32,17 +32,20 @@ def tools(engine: Engine) -> Runnable[State, Update]:
     return RunnableLambda(run, arun, name="tools")
 
 
+def refusal_of(call: ToolCall) -> ToolMessage | None:
+    """The result of a call that must not run, because a stub was copied into an argument."""
+    if not holds_stub(call["args"]):
+        return None
+    return ToolMessage(REFUSED, tool_call_id=call["id"] or "", name=call["name"], status="error")
+
+
 def _split(state: State) -> tuple[dict[str, Any] | None, list[ToolMessage]]:
     """The state with only the calls that may run, and the refusals for the rest."""
     messages = live(state)
     newest = messages[-1]
     assert isinstance(newest, AIMessage), "the tools node follows an assistant message"
     calls = [call for call in newest.tool_calls if call["name"] != DELEGATE]
-    refused = [
-        ToolMessage(REFUSED, tool_call_id=call["id"] or "", name=call["name"], status="error")
-        for call in calls
-        if holds_stub(call["args"])
-    ]
+    refused = [refusal for call in calls if (refusal := refusal_of(call))]
     allowed = [call for call in calls if not holds_stub(call["args"])]
     if not allowed:
         return None, refused

@@ -1,17 +1,19 @@
 """The command line: help, exit codes, and one clear line for every mistake."""
 
+import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from headwater.cli import FAILED, MISUSED, OK, main
+from headwater.cli import COMMANDS, FAILED, MISUSED, OK, main
 from headwater.demo_model import ModelUnavailable, chosen_model
 from headwater.memory import Memory
 
 
-def test_help_names_both_commands_and_their_options(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_names_the_commands_and_their_options(capsys: pytest.CaptureFixture[str]) -> None:
     for argv in (["--help"], ["demo", "--help"], ["doctor", "--help"]):
         with pytest.raises(SystemExit) as stopped:
             main(argv)
@@ -25,7 +27,7 @@ def test_help_names_both_commands_and_their_options(capsys: pytest.CaptureFixtur
     "argv",
     [
         [],
-        ["replay"],
+        ["nothing"],
         ["demo", "--window", "abc"],
         ["demo", "--window", "-1"],
         ["demo", "--steps", "0"],
@@ -62,7 +64,8 @@ def test_a_mistake_is_one_clear_line(
     assert "Traceback" not in out + err
 
 
-def test_a_missing_client_package_is_named() -> None:
+def test_a_missing_client_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ModelUnavailable, match="pip install 'langchain-"):
         chosen_model("mistralai:some-model")
 
@@ -129,3 +132,62 @@ def test_doctor_finds_a_folder_that_others_can_read(
     file.write_text("x")
     assert main(["doctor", "--memory", str(file)]) == FAILED
     assert "is no folder" in capsys.readouterr().out
+
+
+def test_a_misspelt_command_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["doctr"])
+    assert "did you mean 'doctor'" in capsys.readouterr().err
+
+
+def test_a_command_is_a_module_with_a_line_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others are not imported for it: a command that needs an extra does not spoil those that do not."""
+    monkeypatch.setitem(COMMANDS, "absent", "not there")
+    assert main(["doctor", "--memory", "nowhere"]) == OK
+    for name in set(COMMANDS) - {"absent"}:
+        command = import_module(f"headwater.cli_{name}")
+        assert callable(command.run)
+        assert callable(command.arguments)
+
+
+def test_a_missing_package_is_named_with_what_installs_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(args: object) -> int:
+        raise ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib")
+
+    monkeypatch.setattr("headwater.cli_doctor.run", run)
+    assert main(["doctor"]) == MISUSED
+    assert "'matplotlib'; pip install 'headwater[lab]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_knows_every_command_and_option(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == OK
+    script = capsys.readouterr().out
+    for name in COMMANDS:
+        assert name in script
+    assert "keep" in script
+    assert "en zh" in script
+    program = shutil.which(shell)
+    if program is not None:
+        subprocess.run([program, "-n"], input=script, text=True, check=True)
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["headwater", "do"], {"doctor"}),
+        (["headwater", "demo", "--k"], {"--keep"}),
+        (["headwater", "demo", "--lang", ""], {"en", "zh"}),
+        (["headwater", "completion", "f"], {"fish"}),
+    ],
+)
+def test_bash_completes(words: list[str], offered: set[str], capsys: pytest.CaptureFixture[str]) -> None:
+    main(["completion", "bash"])
+    script = capsys.readouterr().out
+    quoted = " ".join(f"'{word}'" for word in words)
+    script += f'COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _headwater; echo "${{COMPREPLY[@]}}"'
+    done = subprocess.run(["bash"], input=script, text=True, capture_output=True, check=True)
+    assert set(done.stdout.split()) == offered

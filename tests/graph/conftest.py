@@ -8,6 +8,9 @@ import pytest
 from headwater import Memory
 from tests.graph.world import memory_in
 
+# A server's module: it is imported by the server that a test starts, with its settings in the environment.
+collect_ignore = ["served"]
+
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:

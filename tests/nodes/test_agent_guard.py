@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage
 
-from headwater.nodes.agent import MAX_SCALE, MIN_SCALE, OverflowUnresolved, _exchange
+from headwater.nodes.agent import MAX_SCALE, MIN_SCALE, OverflowUnresolved, exchange
 from headwater.nodes.engine import Engine
 from headwater.nodes.state import State
 from headwater.window.face import text_of
@@ -25,11 +25,11 @@ NO_NUMBERS = ValueError("prompt is too long")
 
 def step(made: Engine, state: State, reply: Reply) -> tuple[dict[str, Any], list[list[BaseMessage]]]:
     """Drive one step; what it returns, and every request it sent."""
-    exchange = _exchange(made, state, CONFIG)
-    sent = [next(exchange)]
+    dialogue = exchange(made, state, CONFIG)
+    sent = [next(dialogue)]
     try:
         while True:
-            sent.append(exchange.send(reply(len(sent) - 1, sent[-1])))
+            sent.append(dialogue.send(reply(len(sent) - 1, sent[-1])))
     except StopIteration as stop:
         return stop.value, sent
 

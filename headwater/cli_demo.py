@@ -1,0 +1,43 @@
+"""`headwater demo`: an agent explores a large code base under a small window, and is checked."""
+
+import argparse
+from pathlib import Path
+
+from headwater.cli_kit import Misuse, add_language, console, positive
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """The model, the window and the length of the run."""
+    parser.description = (
+        f"{parser.description} Needs no key and no network; takes about a minute. "
+        "Exit code 0 when every check at the end holds, 1 when one does not, 2 for a mistake in the call."
+    )
+    parser.add_argument(
+        "--model", metavar="PROVIDER:NAME", help="a real model, e.g. openai:gpt-5.4 (costs money)"
+    )
+    parser.add_argument(
+        "--window", type=positive, default=32_000, metavar="N", help="tokens (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--steps", type=positive, default=360, metavar="N", help="model calls (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="leave everything in this new or empty folder"
+    )
+    add_language(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the demo."""
+    from headwater.demo import FolderInUse, Options, run_demo
+    from headwater.demo_model import ModelUnavailable, client_errors
+
+    options = Options(args.model, args.window, args.lang, args.keep, args.steps)
+    try:
+        return run_demo(options, console())
+    except (FolderInUse, ModelUnavailable) as error:
+        raise Misuse(str(error)) from error
+    except client_errors() as error:
+        if args.model is None:
+            raise
+        raise Misuse(f"{args.model!r} did not answer: {type(error).__name__}: {error}") from error
