@@ -109,6 +109,7 @@ class Trial:
     units: int = 0
     rounds: int = 0
     turn: Turn = field(default_factory=Turn)
+    values: Mapping[str, Any] = field(default_factory=dict)
     _open: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> "Trial":
@@ -171,14 +172,12 @@ class Trial:
             exchanges = self.stage.provider.requests[first:]
             sent = [x for x in exchanges if x.purpose == MAIN]
             self.branch = self._judge(before, sent, events)
-            self.branch = replace(self.branch, at=self._newest(before.at))
+            # The thread's newest checkpoint: what has just run wrote it.
+            newest = self.agent.get_state(config(THREAD))
+            self.branch, self.values = replace(self.branch, at=newest.config), newest.values
             self.past.append(self.branch)
             check_frame(self)
         return events
-
-    def _newest(self, at: Any) -> Any:
-        """The thread's newest checkpoint: what has just run wrote it."""
-        return self.agent.get_state(config(THREAD)).config
 
     def _judge(self, before: Branch, sent: Sequence[Exchange], events: Sequence[Event]) -> Branch:
         """The promises about requests: valid, prefix on DEFER, pins in sight, the other branch out of it."""
@@ -252,8 +251,8 @@ class Trial:
 
     @property
     def frame(self) -> Frame:
-        """The frame as the newest checkpoint of this branch has it."""
-        values = self.agent.get_state(self.branch.at).values
+        """The frame as the newest checkpoint has it."""
+        values = self.values
         return Frame.from_state(values.get("frame"), values.get("edits"), values.get("hints"))
 
     @property
@@ -285,7 +284,7 @@ def pieces_of(exchange: Exchange) -> tuple[bytes, ...]:
 
 def check_frame(trial: Trial) -> None:
     """The frame says nothing that its messages contradict."""
-    values = trial.agent.get_state(trial.branch.at).values
+    values = trial.values
     tags = [tag for m in values.get("messages", []) if (tag := tag_of(m))]
     frame = trial.frame
     assert tags == sorted(set(tags)), "numbers grow along the log"

@@ -126,7 +126,7 @@ class Survivor:
 
     def _say(self, text: str, pins: list[str], calls: list[ToolCall] | None = None) -> None:
         self.stated += [name for name in identifiers(text) if name not in self.stated]
-        self.trial.say(text, Turn(calls=calls or ()), pins)
+        self.trial.say(text, Turn(calls=calls or ()), pins, durability="exit")
 
     def _speak(self, request: Request) -> Reply:
         """A long answer that ends with the first remedy that the request does not rule out."""
@@ -143,7 +143,7 @@ class Survivor:
             or (option in ("plan B", "方案B"))
         )
         self.proposals.append(chosen)
-        said = " ".join(self.words["filler"].format(number, i) for i in range(45))
+        said = " ".join(self.words["filler"].format(number, i) for i in range(90))
         return Reply(f"{said} {self.words['propose'].format(chosen)}")
 
     def _forget(self, request: Request) -> Reply:
