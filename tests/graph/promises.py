@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.sqlite import SqliteSaver
 
@@ -303,11 +303,14 @@ def check_archive(trial: Trial) -> None:
     """Nothing is lost: every number opens to the bytes that came, and all that came has a number."""
     log = trial.memory.archive.read(THREAD, 1, trial.memory.archive.last(THREAD))
     assert [tag for tag, _ in log] == list(range(1, len(log) + 1))
-    opened = {tag: expanded(trial.engine, tag) for tag, _ in log}
+    tools = tools_of(trial.engine)
+    opened = {tag: expanded(tools, tag) for tag, _ in log}
     for tag, message in log:
         assert opened[tag] == safe(text_of(message) + arrows(message)), tag
-        if message.type == "tool" and message.name == "inspect":
-            call = next(c for _, m in log for c in getattr(m, "tool_calls", ()) if c["id"] == message.tool_call_id)
+        if isinstance(message, ToolMessage) and message.name == "inspect":
+            call = next(
+                c for _, m in log for c in getattr(m, "tool_calls", ()) if c["id"] == message.tool_call_id
+            )
             assert text_of(message) == body(call["args"]["unit"], call["args"]["words"]), tag
     found = Counter(text_of(message) for _, message in log if message.type == "human")
     assert found == trial.truth
@@ -318,9 +321,13 @@ def arrows(message: BaseMessage) -> str:
     return "".join(f"\n→ {call['name']}({call['args']})" for call in getattr(message, "tool_calls", ()))
 
 
-def expanded(engine: Engine, tag: int) -> str:
+def tools_of(engine: Engine) -> dict[str, BaseTool]:
+    """The context tools by name; to make them takes longer than to call them."""
+    return {made.name: made for made in context_tools(engine)}
+
+
+def expanded(by_name: Mapping[str, BaseTool], tag: int) -> str:
     """A message as the model reads it back: by `ctx_expand`, and where that says so by `file_read`."""
-    by_name = {made.name: made for made in context_tools(engine)}
     state = {"frame": Frame(session=THREAD).to_state()}
     text = str(by_name["ctx_expand"].invoke({"tags": str(tag), "state": state}))
     head, _, text = text.partition(": ")

@@ -134,7 +134,9 @@ class Schedule:
         if extra == "note":
             calls = [ToolCall("ctx_note", {"text": "Tank T-4 is empty.", "kind": "note"})]
         elif extra == "reduce":
-            calls = [ToolCall("ctx_reduce", {"tags": f"1-{max(1, self.trial.memory.archive.last('t') // 2)}"})]
+            calls = [
+                ToolCall("ctx_reduce", {"tags": f"1-{max(1, self.trial.memory.archive.last('t') // 2)}"})
+            ]
         turn = Turn(made, answer, calls, self.fault)
         stop, fault, self.stop, self.fault = self.stop, self.fault, None, None
         run = {"interrupt_before": [stop[0]]} if stop else {}
@@ -145,7 +147,7 @@ class Schedule:
                 self.trial.resume()
         except OverflowUnresolved:
             assert fault is not None
-        except Exception as error:  # noqa: BLE001 - clients raise what they like; only scripted faults may come
+        except Exception as error:
             if fault is None or isinstance(error, AssertionError):
                 raise
 
@@ -163,7 +165,11 @@ prices = st.sampled_from([Prices(), Prices(), Prices.uncached()])
 @settings(
     max_examples=EXAMPLES,
     deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.function_scoped_fixture,
+    ],
 )
 @given(schedule=st.lists(acts, min_size=3, max_size=16), policy=policies, price=prices, told=st.booleans())
 def test_the_four_promises_hold_under_any_schedule(

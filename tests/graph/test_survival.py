@@ -16,10 +16,9 @@ import pytest
 from langchain_core.tools import tool
 
 from headwater.lab.provider import Reply, Request, ToolCall
-from headwater.nodes.context_tools import context_tools
 from headwater.window.cues import identifiers
 from headwater.window.frame import Frame
-from tests.graph.promises import THREAD, Stage, Trial, Turn, check_archive, expanded, staged
+from tests.graph.promises import THREAD, Trial, Turn, check_archive, expanded, staged, tools_of
 from tests.graph.world import shown
 
 MARKS = [10, 50, 200]
@@ -99,6 +98,7 @@ class Survivor:
         self.words: dict[str, Any] = SESSIONS[language]
         self.stated: list[str] = []
         self.proposals: list[str] = []
+        self.tools = tools_of(trial.engine)
         trial.stage.main, trial.stage.cheap = self._speak, self._forget
         pins = iter(self.words["pins"])
         for number, text in enumerate(self.words["start"]):
@@ -119,10 +119,8 @@ class Survivor:
 
     def search(self, query: str) -> str:
         """What `ctx_search` finds, asked as the model would."""
-        tools = {made.name: made for made in context_tools(self.trial.engine)}
-        return str(
-            tools["ctx_search"].invoke({"query": query, "state": {"frame": Frame(session=THREAD).to_state()}})
-        )
+        state = {"frame": Frame(session=THREAD).to_state()}
+        return str(self.tools["ctx_search"].invoke({"query": query, "state": state}))
 
     def _say(self, text: str, pins: list[str], calls: list[ToolCall] | None = None) -> None:
         self.stated += [name for name in identifiers(text) if name not in self.stated]
@@ -139,7 +137,9 @@ class Survivor:
         chosen = next(
             option
             for option in self.words["options"]
-            if not re.search(rf"(?:{out})[^.。§]*{option}|{option}[^.。§,，]*[,，]? ?[^.。§]*?(?:{out})", seen, re.I)
+            if not re.search(
+                rf"(?:{out})[^.。§]*{option}|{option}[^.。§,，]*[,，]? ?[^.。§]*?(?:{out})", seen, re.I
+            )
             or (option in ("plan B", "方案B"))
         )
         self.proposals.append(chosen)
@@ -154,64 +154,54 @@ class Survivor:
         return Reply(json.dumps({"title": lie, "p1": lie, **tiers, "importance": 1, "work": work}))
 
 
-@pytest.fixture(scope="module")
-def stage() -> Iterator[Stage]:
-    with staged() as made:
-        yield made
-
-
-@pytest.fixture(scope="module", params=["en", "zh"])
+@pytest.fixture(
+    scope="module", params=[(words, mark) for words in SESSIONS for mark in MARKS], ids="{0[0]}-{0[1]}".format
+)
 def survivor(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Survivor]:
+    """A session of its own for each language and number of compactions, led exactly so far."""
     root: Path = tmp_path_factory.mktemp("survivor")
+    language, compactions = request.param
     with staged() as made, Trial(made, root, summarizer=True, own_tools=[ls]) as trial:
-        yield Survivor(trial, request.param)
+        led = Survivor(trial, language)
+        led.reach(compactions)
+        yield led
 
 
-@pytest.mark.parametrize("compactions", MARKS)
-def test_e17_c21_what_was_ruled_out_is_never_proposed_again(survivor: Survivor, compactions: int) -> None:
+def test_e17_c21_what_was_ruled_out_is_never_proposed_again(survivor: Survivor) -> None:
     """E17, C21: excluded options, the rejected restart and plan A stay out of every proposal; the pins are
     in every request (checked as each is sent), though each summary says the contrary.
     """
-    survivor.reach(compactions)
     assert set(survivor.proposals[6:]) == {survivor.words["options"][-1]}
     assert survivor.words["lie"] in survivor.request, "the summariser did get past the checks"
 
 
-@pytest.mark.parametrize("compactions", MARKS)
-def test_c22_the_first_constraint_outlives_a_listing_as_old(survivor: Survivor, compactions: int) -> None:
+def test_c22_the_first_constraint_outlives_a_listing_as_old(survivor: Survivor) -> None:
     """C22: position does not decide: the constraint is in sight, the 200 entries are one call away."""
-    survivor.reach(compactions)
     assert survivor.words["pins"][1] in survivor.request
     assert "entry-150.log" not in survivor.request
     tag = next(t for t, m in survivor.trial.memory.archive.read(THREAD, 1, 30) if m.content == LISTING)
-    assert expanded(survivor.trial.engine, tag) == LISTING
+    assert expanded(survivor.tools, tag) == LISTING
 
 
-@pytest.mark.parametrize("compactions", MARKS)
-def test_g36_why_we_chose_sqlite_is_still_answerable(survivor: Survivor, compactions: int) -> None:
+def test_g36_why_we_chose_sqlite_is_still_answerable(survivor: Survivor) -> None:
     """G36: the question itself finds the reason; the told history opens to the message that gave it."""
-    survivor.reach(compactions)
     assert survivor.words["because"] in survivor.search(survivor.words["why"])
     log = survivor.trial.memory.archive.read(THREAD, 1, 40)
     tag = next(t for t, m in log if survivor.words["because"] in str(m.content))
     ranges = re.findall(r"§(\d+)–(\d+)§", survivor.request)
     assert any(int(first) <= tag <= int(last) for first, last in ranges), "no way back is shown"
-    assert survivor.words["because"] in expanded(survivor.trial.engine, tag)
+    assert survivor.words["because"] in expanded(survivor.tools, tag)
 
 
-@pytest.mark.parametrize("compactions", MARKS)
-def test_c15_each_identifier_a_user_stated_is_in_sight_or_one_search_away(
-    survivor: Survivor, compactions: int
-) -> None:
+def test_c15_each_identifier_a_user_stated_is_in_sight_or_one_search_away(survivor: Survivor) -> None:
     """C15, E12: with nothing but lies from the summariser, no name that the user gave is out of reach."""
-    survivor.reach(compactions)
-    assert len(survivor.stated) > 2 * compactions
+    # Four names stand in the start, three in each order.
+    assert len(survivor.stated) == 4 + 3 * (survivor.trial.rounds - len(survivor.words["start"]))
     text = survivor.request
     missing = [name for name in survivor.stated if name not in text and name not in survivor.search(name)]
     assert missing == []
 
 
-def test_m10_after_200_compactions_every_tag_opens(survivor: Survivor) -> None:
+def test_m10_c20_after_any_number_of_compactions_every_tag_opens(survivor: Survivor) -> None:
     """M10: all that was ever said or returned comes back byte for byte, by the tools the model has."""
-    survivor.reach(MARKS[-1])
     check_archive(survivor.trial)
