@@ -192,7 +192,7 @@ class Trial:
                 assert pin in text, f"pinned and out of sight: {pin!r}"
             foreign = {f"round-{i}-" for i in range(1, self.rounds + 1)} - set(self.branch.said)
             assert not [mark for mark in foreign if mark in text], "another branch is in sight"
-            if exchange.status == 200:
+            if exchange.status == 200 and not exchange.error:
                 kind = next(kinds)
                 self.passes[kind] += 1
                 if kind == "defer":
