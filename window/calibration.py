@@ -3,7 +3,8 @@
 What is counted and what is charged differ by a factor (another tokenizer) and by a constant (what the
 provider adds, or what nobody counts). Once a request has been answered both are known for that request, so
 the next one is what was reported for the last plus `scale` times what has been added since. After a pass
-that moved the window only the factor and the constant are left.
+that moved the window only the factor and the constant are left. `docs/calibration.md` has what is left of
+the error on recorded sessions.
 """
 
 from typing import NamedTuple
@@ -15,6 +16,12 @@ ENOUGH = 1_000
 """Counted tokens that must have been added before they say something of the tokenizer."""
 ENOUGH_ALONE = 4_000
 """The same for one request alone: below it, what a provider adds by itself (1-3k tokens) decides the ratio."""
+LEAST, MOST = 0.5, 3.0
+"""Charged ÷ counted of what one step has added, as tokenizers can differ. Outside it something came or left
+that nobody counted: reasoning that is not shown, an image, output of a provider's own tools."""
+JUMP = 8_000
+"""Tokens of such a step from which it is no sample of the scale. Reasoning comes and goes with each round, and
+over a round is none of the scale's error; what is larger would stay in it for the rest of the session."""
 
 
 class Meter(NamedTuple):
@@ -24,7 +31,8 @@ class Meter(NamedTuple):
         model: "model@endpoint" that reported; "" before anything was reported.
         revision: The frame's revision of that request: another one means that the window has moved since.
         counted, reported: The newest request that was answered, in tokens.
-        base_counted, base_reported: The first one since the window last moved, in tokens.
+        base_counted, base_reported: The first one since the window last moved, in tokens; steps that are no
+            sample of the scale are added to it, so that they do not count.
         sloped: The scale was measured between two requests, not guessed from one.
     """
 
@@ -79,6 +87,9 @@ def learn(
     base_counted, base_reported = counted, reported
     if same and meter.revision == revision and counted >= meter.base_counted:
         base_counted, base_reported = meter.base_counted, meter.base_reported
+        came, cost = counted - meter.counted, reported - meter.reported
+        if not LEAST * came <= cost <= MOST * came and abs(cost - scale * came) > JUMP:
+            base_counted, base_reported = base_counted + came, base_reported + cost
     added, charged = counted - base_counted, reported - base_reported
     if added >= ENOUGH:
         # The first slope replaces the guess: a constant that was taken for a factor is no sample of it.
