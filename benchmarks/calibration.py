@@ -36,7 +36,7 @@ class Guess(NamedTuple):
 
     point: Point
     kind: str
-    count: int
+    alone: int
     ratio: int
     calibrated: int
 
@@ -147,8 +147,8 @@ _HEAD = (
 
 def _row(source: Source) -> list[str]:
     cells = [source.name, f"{source.sessions}", f"{len(source.guesses)}"]
-    for pick in (lambda g: g.count, lambda g: g.ratio, lambda g: g.calibrated):
-        errors = [guess.error(pick(guess)) for guess in source.guesses]
+    for predictor in ("alone", "ratio", "calibrated"):
+        errors = [guess.error(getattr(guess, predictor)) for guess in source.guesses]
         cells += [f"{statistics.median(errors):.2%}", f"{p95(errors):.2%}"]
     scales = ", ".join(f"{model or 'unnamed'} {scale:.2f}" for model, scale in source.scales.items())
     return [*cells, scales]
@@ -215,13 +215,22 @@ def _markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-_PAGE = """# How far the estimate is off
+_PAGE = """\
+# How far the estimate is off
 
-Written by `python -m benchmarks calibration`. {points:,} requests of recorded sessions whose provider reported the input tokens it charged, cached ones included. Each is predicted from the requests before it and from nothing later; sessions are taken in the order of their time, and the scale of each model is kept between them, as it is kept on disk between processes ([memory/limits.py](../memory/limits.py)). Errors are shares of what was charged. {verdict}
+Written by `python -m benchmarks calibration`. {points:,} requests of recorded sessions whose \
+provider reported the input tokens it charged, cached ones included. Each is predicted from the \
+requests before it and from nothing later; sessions are taken in the order of their time, and the \
+scale of each model is kept between them, as it is kept on disk between processes \
+([memory/limits.py](../memory/limits.py)). Errors are shares of what was charged. {verdict}
 
 {table}
 
-*Before* is the tokenizer's count of the rows in the recording. *One ratio* multiplies it by reported ÷ counted of whole requests. *After* is what Headwater uses ([window/calibration.py](../window/calibration.py)): the last report plus a scale times what has been counted since; after a pass that moved the window, the scale and the constant alone. The last column is the scale of each model at the end.
+*Before* is the tokenizer's count of the rows in the recording. *One ratio* multiplies it by \
+reported ÷ counted of whole requests. *After* is what Headwater uses \
+([window/calibration.py](../window/calibration.py)): the last report plus a scale times what has \
+been counted since; after a pass that moved the window, the scale and the constant alone. The last \
+column is the scale of each model at the end.
 
 ## What the error is made of
 
@@ -229,10 +238,19 @@ Requests of each kind, and their share of what is left of the error after calibr
 
 {parts}
 
-- **First request.** The recorded programs send a system prompt and tools that they do not record; nothing can know their size before the first report. Headwater sends its own and counts them, so that in a session of its own this part is the scale's error only. It is also why one ratio fails: a constant that is read as a factor grows with the session.
-- **The tokenizer.** The scale: 1.0 for OpenAI's models, about 1.2 for Claude 4.x, 1.6 and more for its newest models.
-- **The window moved.** What a recorded program put in place of what it had removed is not always in the recording (one of them encrypts it, another prunes without saying when), and neither is all that it kept. Headwater counts what it puts in place.
-- **Something uncounted.** What was charged between two requests was under {least} or over {most} times what was counted: hidden reasoning that stands in the request until the next user message and is then gone, images and tool output that the recorder left empty. It moves the constant; over {jump:,} tokens it is no sample of the scale.
+- **First request.** The recorded programs send a system prompt and tools that they do not record; \
+nothing can know their size before the first report. Headwater sends its own and counts them, so \
+that in a session of its own this part is the scale's error only. It is also why one ratio fails: a \
+constant that is read as a factor grows with the session.
+- **The tokenizer.** The scale: 1.0 for OpenAI's models, about 1.2 for Claude 4.x, 1.6 and more for \
+its newest models.
+- **The window moved.** What a recorded program put in place of what it had removed is not always in \
+the recording (one of them encrypts it, another prunes without saying when), and neither is all that \
+it kept. Headwater counts what it puts in place.
+- **Something uncounted.** What was charged between two requests was under {least} or over {most} \
+times what was counted: hidden reasoning that stands in the request until the next user message and \
+is then gone, images and tool output that the recorder left empty. It moves the constant; over \
+{jump:,} tokens it is no sample of the scale.
 
 The largest errors behind the first request:
 

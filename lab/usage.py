@@ -1,4 +1,4 @@
-"""What recorded sessions say of their requests: how large each was by our count, and what was charged for it."""
+"""What recorded sessions say of their requests: how large each was by our count, and what was charged."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -37,8 +37,8 @@ def reported_input(usage: Mapping[str, Any] | None) -> int:
     Names differ: OpenAI's input holds what was cached, Anthropic's and the programs that follow it do not.
 
     Example:
-        >>> reported_input({"input_tokens": 10, "cache_creation_input_tokens": 5, "cache_read_input_tokens": 7})
-        22
+        >>> reported_input({"input_tokens": 10, "cache_read_input_tokens": 7})
+        17
         >>> reported_input({"input_tokens": 24_005, "cached_input_tokens": 2_432})
         24005
     """

@@ -15,13 +15,13 @@ SLOW = 0.3
 ENOUGH = 1_000
 """Counted tokens that must have been added before they say something of the tokenizer."""
 ENOUGH_ALONE = 4_000
-"""The same for one request alone: below it, what a provider adds by itself (1-3k tokens) decides the ratio."""
+"""The same for one request alone: below it, what a provider adds by itself (1-3k) decides the ratio."""
 LEAST, MOST = 0.5, 3.0
 """Charged ÷ counted of what one step has added, as tokenizers can differ. Outside it something came or left
 that nobody counted: reasoning that is not shown, an image, output of a provider's own tools."""
 JUMP = 8_000
-"""Tokens of such a step from which it is no sample of the scale. Reasoning comes and goes with each round, and
-over a round is none of the scale's error; what is larger would stay in it for the rest of the session."""
+"""Tokens of such a step from which it is no sample of the scale. Reasoning comes and goes with each round, so
+that it hardly moves the scale; what is larger would stay in it for the rest of the session."""
 
 
 class Meter(NamedTuple):

@@ -117,7 +117,7 @@ class Frame:
     head: str = ""
     language: str = "en"
     scale: float = 1.0
-    meter: Meter = Meter()
+    meter: Meter = field(default_factory=Meter)
     revision: str = ""
     folds: int = 0
     busts: int = 0
