@@ -1,7 +1,7 @@
 """A real model endpoint on this machine: llama-server with a small model, both from packages.
 
 Real HTTP, real usage and cached-token counts, real refusals; the model's quality is of no use. The server
-runs in a process of its own: one that crashes or hangs takes nothing along, and it ends with whoever started it.
+runs in a process of its own: one that crashes or hangs takes nothing along, and it ends with its parent.
 """
 
 import json
@@ -43,7 +43,7 @@ class LlamaServer:
     """llama-server with one slot on 127.0.0.1 at a free port, healthy when entered and gone when left.
 
     Args:
-        window: Context size in tokens, input and output together.
+        window: Context size in tokens, input and output together; rounded up to 256s.
         threads: For prompts and for answers.
         model: A GGUF file; by default SmolLM2-135M-Instruct from its package.
         timeout: Seconds until it must be healthy.
