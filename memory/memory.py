@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from headwater.memory.archive import Archive
 from headwater.memory.artifacts import Artifacts
 from headwater.memory.ledger import Ledger
-from headwater.memory.limits import Limits
+from headwater.memory.limits import Limits, Scales
 from headwater.memory.runs import Runs
 from headwater.memory.shelf import Shelf
 from headwater.memory.store import OwnStore
@@ -55,6 +55,7 @@ class Memory:
         self.runs = Runs(self.root / "runs.sqlite")
         self.ledger = Ledger(self.root / "delegations.sqlite")
         self.shelf = Shelf(self.root / "shelf.sqlite", self.archive)
+        self.scales = Scales(self.root / "scales.json")
         self._given_store = store
         self._given_index = index
         self._embeddings = embeddings

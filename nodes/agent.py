@@ -30,13 +30,13 @@ from headwater.nodes.purse import (
 from headwater.nodes.reclaim import bare
 from headwater.nodes.state import State, Update
 from headwater.window.blocks import BLOCKS, window_report
+from headwater.window.calibration import MAX_SCALE, Meter, learn
 from headwater.window.face import text_of
 from headwater.window.frame import Frame, Pass
 from headwater.window.overflow import Overflow
 from headwater.window.sizes import model_name
 
 MAX_RETRIES = 3
-MIN_SCALE, MAX_SCALE, SLOW = 0.8, 3.0, 0.3
 
 Exchange = Generator[list[BaseMessage], AIMessage | Exception, Update]
 
@@ -201,7 +201,8 @@ def _refused(engine: Engine, frame: Frame, tokens: int, overflow: Overflow) -> F
         engine.learn(overflow.limit)
     counted = tokens + engine.fixed_tokens
     stated = overflow.requested / counted if overflow.requested else frame.scale * 1.125
-    return frame.with_(scale=round(min(MAX_SCALE, max(frame.scale, stated)), 4))
+    # What was reported before says less than the refusal does.
+    return frame.with_(scale=round(min(MAX_SCALE, max(frame.scale, stated)), 4), meter=Meter())
 
 
 def _shrink(
@@ -219,12 +220,18 @@ def _shrink(
 def _learned(engine: Engine, frame: Frame, answer: AIMessage, tokens: int, last: int, asked: float) -> Frame:
     """The frame after a request that was answered: what is cached now, and how far the count was off."""
     warm = frame.warm + (0 if engine.prices.is_cold(frame.asked, asked) else 1)
-    scale = frame.scale
-    usage = answer.usage_metadata
-    if usage and usage["input_tokens"] > 0:
-        ratio = min(MAX_SCALE, max(MIN_SCALE, usage["input_tokens"] / max(1, tokens + engine.fixed_tokens)))
-        scale = ratio if ratio > scale else scale + SLOW * (ratio - scale)
-    return frame.with_(sent=last, asked=asked, warm=warm, size=tokens, scale=round(scale, 4))
+    reported = answer.usage_metadata["input_tokens"] if answer.usage_metadata else 0
+    scale, meter = learn(
+        frame.scale,
+        frame.meter,
+        tokens + engine.fixed_tokens,
+        reported,
+        model=engine.endpoint,
+        revision=frame.revision,
+    )
+    if meter.sloped:
+        engine.memory.scales.learn(engine.endpoint, scale, asked)
+    return frame.with_(sent=last, asked=asked, warm=warm, size=tokens, scale=scale, meter=meter)
 
 
 def _unresolved(

@@ -23,6 +23,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from headwater.memory import Memory
 from headwater.nodes.budget import Budget
 from headwater.nodes.state import State, Update
+from headwater.window.calibration import Meter, predict
 from headwater.window.frame import Frame
 from headwater.window.policy import Lines, WindowPolicy
 from headwater.window.prices import Prices
@@ -99,14 +100,14 @@ class Engine:
         """
         if self._window is None:
             assumed = window_of(self.model, explicit=self.policy.window)
-            proved = self.memory.limits.get(self._endpoint, self.clock())
+            proved = self.memory.limits.get(self.endpoint, self.clock())
             lower = proved is not None and proved < assumed.tokens
             self._window = WindowSize(proved, "learned") if proved is not None and lower else assumed
         return self._window
 
     def learn(self, limit: int) -> None:
         """Take in the window that a refusal has proved, for this process and the next."""
-        self.memory.limits.learn(self._endpoint, limit, self.clock())
+        self.memory.limits.learn(self.endpoint, limit, self.clock())
         self._window = None
         self.__dict__.pop("lines", None)
 
@@ -116,7 +117,7 @@ class Engine:
         self.__dict__.pop("lines", None)
 
     @property
-    def _endpoint(self) -> str:
+    def endpoint(self) -> str:
         """ "model@endpoint": the same name may be served with another window elsewhere."""
         places = (getattr(self.model, name, None) for name in _ENDPOINTS)
         return f"{model_name(self.model)}@{next((str(p) for p in places if p), 'default')}"
@@ -178,8 +179,14 @@ class Engine:
             )
 
     def frame(self, state: Mapping[str, Any], config: RunnableConfig | None = None) -> Frame:
-        """The frame in a state; a new session gets its name from the thread, else by chance."""
-        return frame_in(state, config)
+        """The frame in a state; a new session gets its name from the thread, else by chance.
+
+        A new session, and one that has come to another model, starts with what is known of the model's count.
+        """
+        frame = frame_in(state, config)
+        if state.get("frame") and frame.meter.model in ("", self.endpoint):
+            return frame
+        return frame.with_(scale=self.memory.scales.get(self.endpoint) or 1.0, meter=Meter())
 
     def texts(self, frame: Frame) -> Texts:
         """The texts that a frame names."""
@@ -223,7 +230,11 @@ class Engine:
 
     def estimate(self, frame: Frame, view: View) -> int:
         """Input tokens of the next request, tool schemas included, calibrated by what was reported."""
-        return int((view.tokens + self.fixed_tokens) * frame.scale)
+        return self.charged(frame, view.tokens)
+
+    def charged(self, frame: Frame, tokens: int) -> int:
+        """Input tokens that a request of `tokens` counted tokens is charged, tool schemas added."""
+        return predict(frame.scale, frame.meter, tokens + self.fixed_tokens, frame.revision)
 
     def _keep_text(self, name: str, text: str) -> None:
         with self._lock:

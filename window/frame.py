@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from headwater.window.calibration import Meter
+
 VERSION = 1
 _OWN_CHANNEL = ("edits", "hints")
 
@@ -86,6 +88,7 @@ class Frame:
             reasoning to it.
         language: The user's language, "en" or "zh".
         scale: Reported ÷ estimated input tokens of this model (0.8-3.0).
+        meter: What was last reported, and what had been counted for it.
         revision: Digest of all edits and folds so far; equal revisions render equal prefixes.
         folds, busts: Counters.
         spent: Tokens governance has spent on models of its own.
@@ -114,6 +117,7 @@ class Frame:
     head: str = ""
     language: str = "en"
     scale: float = 1.0
+    meter: Meter = field(default_factory=Meter)
     revision: str = ""
     folds: int = 0
     busts: int = 0
@@ -125,6 +129,7 @@ class Frame:
         data = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _OWN_CHANNEL}
         data["told"] = list(self.told)
         data["reduce"] = list(self.reduce)
+        data["meter"] = list(self.meter)
         data["pins"] = [list(pin) for pin in self.pins]
         data["pending"] = {tag: [str(p.edit), p.gain, p.since] for tag, p in self.pending.items()}
         return {"v": VERSION, **data}
@@ -152,6 +157,7 @@ class Frame:
         values = {k: v for k, v in data.items() if k in known}
         values["told"] = tuple(data.get("told", ()))
         values["reduce"] = tuple(data.get("reduce", ()))
+        values["meter"] = Meter(*data.get("meter", ()))
         values["pins"] = tuple(Pin(*pin) for pin in data.get("pins", ()))
         values["pending"] = {
             int(tag): Pending(Edit(edit), gain, since)

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage
 
-from headwater.nodes.agent import MAX_SCALE, MIN_SCALE, OverflowUnresolved, exchange
+from headwater.nodes.agent import OverflowUnresolved, exchange
 from headwater.nodes.engine import Engine
 from headwater.nodes.state import State
+from headwater.window.calibration import MAX_SCALE, MIN_SCALE
 from headwater.window.face import text_of
 from headwater.window.frame import Frame
 from headwater.window.policy import WindowPolicy
