@@ -67,7 +67,9 @@ CASES: list[tuple[str, str, Harm]] = [
 ]
 
 
-@pytest.mark.parametrize(("dialect", "rule", "harm"), CASES, ids=[f"{dialect}-{rule}" for dialect, rule, _ in CASES])
+@pytest.mark.parametrize(
+    ("dialect", "rule", "harm"), CASES, ids=[f"{dialect}-{rule}" for dialect, rule, _ in CASES]
+)
 def test_users_22_a_dialect_refuses_what_breaks_its_rule(dialect: str, rule: str, harm: Harm) -> None:
     bad = good()
     harm(bad)
