@@ -30,10 +30,11 @@ def offload(engine: Engine) -> Node:
         frame, edits = apply_edits(engine, frame, live(state), wanted)
         told: Update = {}
         if step.get("kind") == Pass.FOLD:
-            # All is written anew: what has been told meanwhile goes in with it (G26).
-            adopted = adopt(engine, frame, live(state))
-            told = channels(state, adopted)
-            frame = fold(engine, adopted.frame).with_(identity=engine.identity)
+            if step.get("reason") != "cold" or engine.policy.summarise == "cold":
+                # What has been told meanwhile goes in (G26). A pause alone is no reason to lose detail.
+                adopted = adopt(engine, frame, live(state))
+                told, frame = channels(state, adopted), adopted.frame
+            frame = fold(engine, frame).with_(identity=engine.identity)
         step["tried"] = [*step.get("tried", ()), "offload"]
         emit(
             "offload",

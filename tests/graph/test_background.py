@@ -202,12 +202,20 @@ def test_m6_at_the_line_a_finished_run_is_used_first(world: World) -> None:
     assert all(e["calls"] == 0 for e in of(world.events, "summarize")), "no step called the summariser"
 
 
-def test_g1_a_step_at_the_line_joins_the_run_that_is_under_way(world: World) -> None:
+def test_g1_a_step_at_the_line_joins_the_run_that_is_under_way(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The run is nearer to its end than a new one would be; the stretch is told once."""
     world.cheap.gate.clear()
     world.until(world.agent(), "historian_started")
     assert world.cheap.asked.wait(60)
-    threading.Timer(0.3, world.cheap.gate.set).start()
+    hurry = world.memory.runs.hurry
+
+    def hurried(session: str) -> None:
+        hurry(session)
+        world.cheap.gate.set()
+
+    monkeypatch.setattr(world.memory.runs, "hurry", hurried)
     world.until(world.agent(HASTY), "historian_awaited")
     told = of(world.events, "summarize")
     assert told[0]["ahead"]
