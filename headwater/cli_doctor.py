@@ -9,8 +9,8 @@ from headwater.cli_kit import FAILED, OK, add_json, add_language, positive, show
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What to look at."""
     parser.description = (
-        "What Headwater works with here, what it has learned of models, whether its stores are sound, and what "
-        "to do about each finding. Changes nothing. Exit code 0 when all is well, 1 when something needs "
+        "What Headwater works with here, what it has learned of models, whether its stores are sound, and "
+        "what to do about each finding. Changes nothing. Exit code 0 when all is well, 1 when something needs "
         "doing, 2 for a mistake in the call."
     )
     parser.add_argument(
