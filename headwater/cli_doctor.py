@@ -10,8 +10,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """What to look at."""
     parser.description = (
         "What Headwater works with here, what it has learned of models, whether its stores are sound, and "
-        "what to do about each finding. Changes nothing. Exit code 0 when all is well, 1 when something needs "
-        "doing, 2 for a mistake in the call."
+        "what to do about each finding. Changes nothing. Exit code 0 when all is well, 1 when something "
+        "needs doing, 2 for a mistake in the call."
     )
     parser.add_argument(
         "--model",
