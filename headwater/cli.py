@@ -19,7 +19,7 @@ _ABOUT = "LangGraph agents whose sessions outlive their context window"
 
 COMMANDS = {
     "demo": "watch an agent explore a code base many times larger than its window, and see it checked",
-    "doctor": "what Headwater works with here: window, tokenizer, embeddings, memory folder",
+    "doctor": "what Headwater works with here and has learned, whether its stores are sound, and what to do",
     "inspect": "name what a recorded session's window did to it: diseases, cache faults, waste",
     "replay": "play recorded sessions under policies, and compare what they cost and kept",
     "completion": "print a completion script for your shell",

