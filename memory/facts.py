@@ -174,6 +174,12 @@ class Facts:
         """How many facts there are."""
         return sum(status in (None, f.status) for f in self._all())
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was ever remembered here; asks neither index."""
+        with self._lock, _stored():
+            return not self._opened().search(self._space, limit=1, refresh_ttl=False)
+
     def search(self, query: str, k: int = 10) -> FoundFacts:
         """At most `k` facts for a query, best first, with a score up to 1; archived ones are not among them.
 

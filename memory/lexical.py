@@ -111,10 +111,10 @@ def match_query(query: str | Sequence[Term], most: int = 64) -> str:
     return " OR ".join(f'"{term.text}"*' if term.prefix else f'"{term.text}"' for term in terms)
 
 
-def snippet(text: str, query: str) -> str:
-    """At most 220 characters of the text around the best match, on one line."""
-    room = SNIPPET_CHARS - 2
-    start = max(0, _position(text, query) - 60)
+def snippet(text: str, query: str, most: int = SNIPPET_CHARS) -> str:
+    """At most `most` characters of the text around the best match, on one line."""
+    room = most - 2
+    start = max(0, _position(text, query) - room // 4)
     if len(text) <= room:
         start = 0
     cut = " ".join(text[start : start + room].split())

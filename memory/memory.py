@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from headwater.memory.archive import Archive
 from headwater.memory.artifacts import Artifacts
+from headwater.memory.commits import Commits
 from headwater.memory.limits import Limits
 from headwater.memory.runs import Runs
+from headwater.memory.sessions import Sessions
 from headwater.memory.store import OwnStore
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ class Memory:
         embeddings: For the default index; by default a small multilingual model that needs no network.
         tenant: Whose facts: no fact of another tenant is ever read.
         project: Of which project.
+        repository: A folder of the project; the commits of the git repository around it can be searched.
+            By default the current folder; None: no commits.
     """
 
     def __init__(
@@ -43,6 +47,7 @@ class Memory:
         embeddings: Embeddings | None = None,
         tenant: str = "default",
         project: str = "default",
+        repository: str | Path | None = ".",
     ) -> None:
         self.root = Path(root).expanduser().absolute()
         self.tenant = tenant
@@ -51,6 +56,8 @@ class Memory:
         self.artifacts = Artifacts(self.root)
         self.limits = Limits(self.root / "limits.json")
         self.runs = Runs(self.root / "runs.sqlite")
+        self.sessions = Sessions(self.root / "sessions.sqlite", tenant=tenant, project=project)
+        self.commits = Commits(None if repository is None else Path(repository).expanduser().absolute())
         self._given_store = store
         self._given_index = index
         self._embeddings = embeddings
@@ -73,6 +80,7 @@ class Memory:
                 self._facts.close()
             self._own_store.close()
             self.runs.close()
+            self.sessions.close()
             self.archive.close()
             self.artifacts.close()
 
