@@ -292,7 +292,9 @@ def _by_identifiers(facts: Sequence[Fact], query: str) -> list[Hit]:
     """
     wanted = {t for t in tokens(query) if t.isascii() and len(t) > 1 and not t.isalpha()}
     counted = ((len(wanted.intersection(tokens(f.content))), f.id) for f in facts) if wanted else ()
-    return [Hit(key, n / len(wanted)) for n, key in sorted(counted, key=lambda pair: (-pair[0], pair[1])) if n]
+    return [
+        Hit(key, n / len(wanted)) for n, key in sorted(counted, key=lambda pair: (-pair[0], pair[1])) if n
+    ]
 
 
 @contextmanager

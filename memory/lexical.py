@@ -71,7 +71,7 @@ def stem(word: str) -> str:
 
 
 def gist(query: str) -> str:
-    """A question without the words that only ask, so that its vector lies nearer to the statement it is after.
+    """A question without the words that only ask: its vector lies nearer to the statement it is after.
 
     Only English words are taken: Chinese questions were found no better without theirs.
 

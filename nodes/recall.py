@@ -117,7 +117,8 @@ def known_facts(engine: Engine, task: str = "") -> list[tuple[str, str]]:
     facts = engine.memory.facts.list(limit=_MOST_FACTS, live=True)
     bearing = _bearing(engine, task) if _overflow(facts, budget) else {}
     ranked = sorted(
-        facts, key=lambda f: (f.status != "permanent", -f.importance - RELEVANCE * bearing.get(f.id, 0.0), f.id)
+        facts,
+        key=lambda f: (f.status != "permanent", -f.importance - RELEVANCE * bearing.get(f.id, 0.0), f.id),
     )
     chosen: list[Fact] = []
     for fact in ranked:

@@ -85,9 +85,7 @@ def _ranked(boost: float, lines: Sequence[str]) -> Iterator[tuple[float, str]]:
     return ((boost * (1 - at / len(lines)), line) for at, line in enumerate(lines))
 
 
-def _facts(
-    memory: Memory, session: str, query: str, limit: int, seen: Seen
-) -> Iterator[tuple[float, str]]:
+def _facts(memory: Memory, session: str, query: str, limit: int, seen: Seen) -> Iterator[tuple[float, str]]:
     if memory.facts.empty:
         return
     for fact, score in memory.facts.search(query, limit):
