@@ -197,8 +197,31 @@ class Archive:
         """
         with self._db.read() as db:
             stretches = _stretches(db, _owner(db, session))
-        tags = history.search(self._db, stretches, query, limit) if stretches and limit > 0 else []
-        return [(tag, history.snippet_of(self.get(session, tag), query)) for tag in tags]
+        found = history.search(self._db, stretches, query, limit) if stretches and limit > 0 else []
+        return [(match.tag, history.snippet_of(self.get(session, match.tag), query)) for match in found]
+
+    def search_beside(
+        self, session: str, others: Sequence[str], query: str, limit: int = 10
+    ) -> list[tuple[str, int, str]]:
+        """What other sessions hold that this one does not share: session, tag and snippet, best first.
+
+        A past that was forked off is looked at once, in the session that wrote it.
+        """
+        with self._db.read() as db:
+            shared = {s.owner: s.last for s in _stretches(db, _owner(db, session))}
+            places: dict[int, tuple[str, Stretch]] = {}
+            for name in others:
+                for own in _stretches(db, _owner(db, name))[:1]:
+                    first = max(own.first, shared.get(own.owner, 0) + 1)
+                    if name != session and first <= own.last:
+                        places[own.owner] = name, own._replace(first=first)
+        if not places or limit < 1:
+            return []
+        found = history.search(self._db, [stretch for _, stretch in places.values()], query, limit)
+        return [
+            (places[m.owner][0], m.tag, history.snippet_of(self.get(places[m.owner][0], m.tag), query))
+            for m in found
+        ]
 
     def put_compartment(self, session: str, data: Mapping[str, Any]) -> int:
         """Append a compartment and return its id; `first` and `last` are its tags (G35: only rows).

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from headwater.memory.database import private_folder
 from headwater.memory.embed import chunks
 from headwater.memory.index import Entry, Hit, IndexBroken
+from headwater.memory.lexical import gist
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -37,7 +38,7 @@ class ChromaIndex:
         embeddings: Any LangChain embeddings.
     """
 
-    weight = 0.4
+    weight = 1.0
 
     def __init__(self, where: str | Path, embeddings: Embeddings) -> None:
         self._where = where
@@ -113,7 +114,7 @@ class ChromaIndex:
         if k < 1 or not query.strip():
             return []
         with self._lock, _Foreign("query"):
-            vector = self._embeddings.embed_query(query)
+            vector = self._embeddings.embed_query(gist(query))
             # Twice as many, since several pieces of one entry may come first.
             found = self._present(space).query(
                 query_embeddings=cast(Any, [vector]), n_results=2 * k, include=["metadatas", "distances"]

@@ -18,7 +18,7 @@ from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 
 from headwater.memory.database import StorageError
 from headwater.memory.fact import Category, Fact, Scope, Source, Status, Trust, fact
-from headwater.memory.index import Entry, Hit, Index, fuse
+from headwater.memory.index import CANDIDATES, Entry, Hit, Index, fuse
 from headwater.memory.lexical import tokens
 from headwater.memory.upkeep import Upkeep
 
@@ -174,6 +174,12 @@ class Facts:
         """How many facts there are."""
         return sum(status in (None, f.status) for f in self._all())
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was ever remembered here; asks neither index."""
+        with self._lock, _stored():
+            return not self._opened().search(self._space, limit=1, refresh_ttl=False)
+
     def search(self, query: str, k: int = 10) -> FoundFacts:
         """At most `k` facts for a query, best first, with a score up to 1; archived ones are not among them.
 
@@ -183,13 +189,13 @@ class Facts:
         if k < 1 or not query.strip():
             return []
         with self._lock, _stored():
-            rankings = self._upkeep.rankings(query, max(4 * k, 30))
+            asked = max(4 * k, CANDIDATES)
+            rankings = self._upkeep.rankings(query, asked)
             ids = dict.fromkeys(hit.id for _, ranking in rankings for hit in ranking)
             facts = {f.id: f for f in self._get_many([*ids]) if f.live}
-        # Scores are scaled among what may be shown, so that archived rows push nothing down.
         shown = [(weight, [hit for hit in ranking if hit.id in facts]) for weight, ranking in rankings]
         named = _by_identifiers([*facts.values()], query)
-        fused = fuse([*shown, (1.0, named)] if named else shown)
+        fused = fuse([*shown, (1.0, named)] if named else shown, asked)
         return [(facts[hit.id], hit.score) for hit in fused[:k]]
 
     def rebuild(self) -> int:
@@ -286,7 +292,9 @@ def _by_identifiers(facts: Sequence[Fact], query: str) -> list[Hit]:
     """
     wanted = {t for t in tokens(query) if t.isascii() and len(t) > 1 and not t.isalpha()}
     counted = ((len(wanted.intersection(tokens(f.content))), f.id) for f in facts) if wanted else ()
-    return [Hit(key, float(n)) for n, key in sorted(counted, key=lambda pair: (-pair[0], pair[1])) if n]
+    return [
+        Hit(key, n / len(wanted)) for n, key in sorted(counted, key=lambda pair: (-pair[0], pair[1])) if n
+    ]
 
 
 @contextmanager

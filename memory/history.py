@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from langchain_core.messages import BaseMessage
 
@@ -32,8 +32,16 @@ _UNINDEXED = (
 )
 
 
-def search(database: Database, stretches: Sequence[Stretch], query: str, limit: int) -> list[int]:
-    """Tags of the best matches, best first; ties go to the newer."""
+class Match(NamedTuple):
+    """A message that matches: where it is stored, and how well; a lower score is better."""
+
+    score: float
+    owner: int
+    tag: int
+
+
+def search(database: Database, stretches: Sequence[Stretch], query: str, limit: int) -> list[Match]:
+    """The best matches, best first; ties go to the newer."""
     match = lexical.match_query(query)
     try:
         if not match:
@@ -91,32 +99,36 @@ def _indexed(db: sqlite3.Connection, session: int) -> int:
     return row[0] if row else 0
 
 
-def _ranked(database: Database, stretches: Sequence[Stretch], match: str, limit: int) -> list[int]:
-    found: list[tuple[float, int]] = []
+def _ranked(database: Database, stretches: Sequence[Stretch], match: str, limit: int) -> list[Match]:
+    found: list[Match] = []
     sql = (
-        "SELECT rowid, bm25(words) FROM words WHERE words MATCH ? AND rowid BETWEEN ? AND ? "
-        "ORDER BY 2, 1 DESC LIMIT ?"
+        "SELECT bm25(words), rowid FROM words WHERE words MATCH ? AND rowid BETWEEN ? AND ? "
+        "ORDER BY 1, 2 DESC LIMIT ?"
     )
     with database.read() as db:
         for stretch in stretches:
             low, high = stretch.owner * _TAGS + stretch.first, stretch.owner * _TAGS + stretch.last
             if low <= high:
                 rows = db.execute(sql, (match, low, high, limit)).fetchall()
-                found += [(score, rowid % _TAGS) for rowid, score in rows]
-    return [tag for _, tag in sorted(found, key=lambda pair: (pair[0], -pair[1]))[:limit]]
+                found += [Match(score, *divmod(rowid, _TAGS)) for score, rowid in rows]
+    return _best(found, limit)
 
 
-def _scan(database: Database, stretches: Sequence[Stretch], query: str, limit: int) -> list[int]:
+def _scan(database: Database, stretches: Sequence[Stretch], query: str, limit: int) -> list[Match]:
     wanted = set(lexical.tokens(query))
     plain = query.strip().lower()
-    scored: list[tuple[int, int]] = []
+    found: list[Match] = []
     for stretch in stretches:
         with database.read() as db:
             for tag, text in _texts(db, stretch.owner, stretch.first - 1, stretch.last):
                 hits = len(wanted.intersection(lexical.tokens(text))) + bool(plain and plain in text.lower())
                 if hits:
-                    scored.append((hits, tag))
-    return [tag for _, tag in sorted(scored, reverse=True)[:limit]]
+                    found.append(Match(-float(hits), stretch.owner, tag))
+    return _best(found, limit)
+
+
+def _best(found: Sequence[Match], limit: int) -> list[Match]:
+    return sorted(found, key=lambda m: (m.score, -m.tag, m.owner))[:limit]
 
 
 def _words(db: sqlite3.Connection, session: int, after: int, upto: int) -> Iterator[tuple[int, str]]:

@@ -18,7 +18,7 @@ class Entry(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """One answer of an index; scores of different indexes cannot be compared."""
+    """One answer of an index. A score is a share: 1 is all that was asked for, 0 or less is nothing of it."""
 
     id: str
     score: float
@@ -70,26 +70,27 @@ class Index(Protocol):
         """Let go of files and connections; the next use opens them again."""
 
 
-def fuse(rankings: Sequence[tuple[float, Sequence[Hit]]]) -> list[Hit]:
-    """Weighted rankings joined by score, each scaled from its last hit to its first; at most 1.0.
+CANDIDATES = 100
+"""Hits to ask each index for, at the least, when their answers are put together."""
 
-    Joining by rank alone lets a weak index outvote a sure one: the scores say how far the first stands out.
 
-    >>> fuse([(0.6, [Hit("a", 9.0), Hit("b", 8.0)]), (0.4, [Hit("a", 0.7)])])[0]
-    Hit(id='a', score=1.0)
+def fuse(rankings: Sequence[tuple[float, Sequence[Hit]]], asked: int = CANDIDATES) -> list[Hit]:
+    """Weighted rankings joined by their scores as they are; best first, at most 1.0.
+
+    Joining by rank, or scaling each ranking to its own best, lets an index that found nothing good outvote a
+    sure one. A ranking that has as many hits as were `asked` for goes on unseen: what it does not show counts
+    as its last.
+
+    >>> fuse([(3.0, [Hit("a", 0.5), Hit("b", 0.25)]), (1.0, [Hit("b", 0.5)])])
+    [Hit(id='a', score=0.375), Hit(id='b', score=0.3125)]
     """
-    total = sum(weight for weight, ranking in rankings if ranking) or 1.0
-    scores: dict[str, float] = {}
-    for weight, ranking in rankings:
-        for key, scaled in _scaled(ranking):
-            scores[key] = scores.get(key, 0.0) + weight / total * scaled
+    used = [(weight, ranking) for weight, ranking in rankings if ranking]
+    total = sum(weight for weight, _ in used)
+    keys = dict.fromkeys(hit.id for _, ranking in used for hit in ranking)
+    scores = dict.fromkeys(keys, 0.0)
+    for weight, ranking in used:
+        unseen = ranking[-1].score if len(ranking) >= asked else 0.0
+        own = {hit.id: hit.score for hit in ranking}
+        for key in keys:
+            scores[key] += weight / total * max(0.0, own.get(key, unseen))
     return [Hit(key, score) for key, score in sorted(scores.items(), key=lambda item: (-item[1], item[0]))]
-
-
-def _scaled(ranking: Sequence[Hit]) -> list[tuple[str, float]]:
-    if not ranking:
-        return []
-    high, low = ranking[0].score, min(hit.score for hit in ranking)
-    # The last of them was found too: it counts a little.
-    span = (high - low) or 1.0
-    return [(hit.id, 0.01 + 0.99 * ((hit.score - low) / span if high > low else 1.0)) for hit in ranking]

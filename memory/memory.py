@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 from headwater.memory.archive import Archive
 from headwater.memory.artifacts import Artifacts
+from headwater.memory.commits import Commits
 from headwater.memory.ledger import Ledger
 from headwater.memory.limits import Limits, Scales
 from headwater.memory.runs import Runs
+from headwater.memory.sessions import Sessions
 from headwater.memory.shelf import Shelf
 from headwater.memory.store import OwnStore
 
@@ -34,6 +36,8 @@ class Memory:
         embeddings: For the default index; by default a small multilingual model that needs no network.
         tenant: Whose facts: no fact of another tenant is ever read.
         project: Of which project.
+        repository: A folder of the project; the commits of the git repository around it can be searched.
+            By default the current folder; None: no commits.
     """
 
     def __init__(
@@ -45,6 +49,7 @@ class Memory:
         embeddings: Embeddings | None = None,
         tenant: str = "default",
         project: str = "default",
+        repository: str | Path | None = ".",
     ) -> None:
         self.root = Path(root).expanduser().absolute()
         self.tenant = tenant
@@ -56,6 +61,8 @@ class Memory:
         self.ledger = Ledger(self.root / "delegations.sqlite")
         self.shelf = Shelf(self.root / "shelf.sqlite", self.archive)
         self.scales = Scales(self.root / "scales.json")
+        self.sessions = Sessions(self.root / "sessions.sqlite", tenant=tenant, project=project)
+        self.commits = Commits(None if repository is None else Path(repository).expanduser().absolute())
         self._given_store = store
         self._given_index = index
         self._embeddings = embeddings
@@ -78,6 +85,7 @@ class Memory:
                 self._facts.close()
             self._own_store.close()
             self.runs.close()
+            self.sessions.close()
             self.archive.close()
             self.artifacts.close()
             self.ledger.close()

@@ -1,46 +1,74 @@
-"""Deleting a session frees what no other one refers to, in archive, artifacts and ledger; nothing else."""
+"""Which sessions belong to whose project: the archive numbers them all, and knows no tenants."""
 
-from headwater.memory.memory import Memory
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+from headwater.memory.database import Database
+
+_MIGRATIONS = (
+    (
+        "CREATE TABLE sessions(number INTEGER PRIMARY KEY, space TEXT NOT NULL, name BLOB NOT NULL, "
+        "UNIQUE(space, name))",
+    ),
+)
 
 
-def heir_of(number: int) -> str:
-    """Where a deleted session's references are kept for its forks; no session has such a name."""
-    return f"\x00{number}"
+class Sessions:
+    """The sessions of one tenant's project. No other's is ever named here.
 
-
-def delete_session(memory: Memory, session: str) -> list[str]:
-    """Forget a session and the sub-agents that only it refers to; returns the names that were freed.
-
-    One whose conclusion another session holds is kept until that one goes: its evidence is open there.
+    Args:
+        path: An SQLite file, shared by all projects of a folder; made on first use.
+        tenant, project: Whose sessions.
     """
-    memory.shelf.drop(session)
-    if memory.ledger.parents(session):
-        return []
-    freed = [session]
-    orphans: list[str] = []
-    for at, (number, keep) in enumerate(memory.archive.delete(session)):
-        name, heir = (session if at == 0 else heir_of(number)), heir_of(number)
-        kin = memory.ledger.children(name)
-        stay = [(child, tag) for child, tag in kin if keep is not None and tag <= keep]
-        if keep is None:
-            memory.artifacts.release(name)
-        else:
-            memory.artifacts.keep_for_forks(name, heir, keep)
-        memory.ledger.forget(name)
-        for child, tag in stay:
-            memory.ledger.adopt(heir, child, tag)
-        orphans += [child for child, _ in kin if not memory.ledger.parents(child)]
-    for child in orphans:
-        freed += delete_session(memory, child)
-    return freed
+
+    def __init__(self, path: Path, *, tenant: str, project: str) -> None:
+        self._db = Database(path, _MIGRATIONS)
+        self._space = json.dumps([tenant, project])
+        self._known: set[str] = set()
+        self._lock = threading.Lock()
+
+    def claim(self, session: str) -> None:
+        """Say that a session is of this project; it is remembered once.
+
+        Raises:
+            StorageError: The file cannot be written.
+        """
+        with self._lock:
+            if session in self._known:
+                return
+        sql = "INSERT OR IGNORE INTO sessions(space, name) VALUES (?, ?)"
+        with self._db.write() as db:
+            db.execute(sql, (self._space, _bytes(session)))
+        with self._lock:
+            self._known.add(session)
+
+    def newest(self, limit: int = 200) -> list[str]:
+        """The project's sessions, newest first."""
+        sql = "SELECT name FROM sessions WHERE space = ? ORDER BY number DESC LIMIT ?"
+        with self._db.read() as db:
+            rows = db.execute(sql, (self._space, limit)).fetchall()
+        return [row[0].decode("utf-8", "surrogatepass") for row in rows]
+
+    def __contains__(self, session: object) -> bool:
+        """Whether a session is of this project."""
+        sql = "SELECT 1 FROM sessions WHERE space = ? AND name = ?"
+        with self._db.read() as db:
+            return db.execute(sql, (self._space, _bytes(str(session)))).fetchone() is not None
+
+    def forget(self, session: str) -> None:
+        """The session is no more."""
+        with self._lock:
+            self._known.discard(session)
+        with self._db.write() as db:
+            db.execute("DELETE FROM sessions WHERE space = ? AND name = ?", (self._space, _bytes(session)))
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        self._db.close()
 
 
-def may_open(memory: Memory, own: str, session: str) -> bool:
-    """Whether a session may read another's log: its own, its sub-agents', and those of the past it shares."""
-    if session == own or session.startswith(own + "/"):
-        return True
-    for name, upto in [(own, memory.archive.last(own) + 1), *memory.archive.ancestry(own)]:
-        for child, tag in memory.ledger.children(name):
-            if tag <= upto and (session == child or session.startswith(child + "/")):
-                return True
-    return False
+def _bytes(session: str) -> bytes:
+    return session.encode("utf-8", "surrogatepass")

@@ -8,8 +8,9 @@ from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool, Tool
 from langgraph.prebuilt import InjectedState
 
 from headwater.memory import Category, FactRefused, Memory, StorageError, UnknownTag, page
-from headwater.memory.sessions import may_open
+from headwater.memory.lineage import may_open
 from headwater.nodes.remote import look_up
+from headwater.nodes.search import LIMIT, Seen, search
 from headwater.window.face import safe, text_of
 from headwater.window.frame import Frame
 from headwater.window.marks import TagError, mark, parse_ranges, tag_of
@@ -74,7 +75,7 @@ def context_tools(engine: Desk) -> list[BaseTool]:
     ) -> str:
         """Show earlier messages in full by their § numbers, e.g. tags="12" or "3-5,8".
 
-        session: only to open the evidence of a sub-agent's conclusion.
+        session: only for what a sub-agent's conclusion or ctx_search names with its session.
         """
         own = engine.frame(state or {}, config).session
         opened = session or own
@@ -84,11 +85,16 @@ def context_tools(engine: Desk) -> list[BaseTool]:
 
     def ctx_search(
         query: str,
+        limit: int = LIMIT,
         state: Annotated[dict[str, Any] | None, InjectedState] = None,
         config: Annotated[RunnableConfig | None, InjectedToolArg] = None,
     ) -> str:
-        """Search long-term facts and this session's whole history; open what it finds with ctx_expand."""
-        return _search(memory, engine.frame(state or {}, config).session, query)
+        """Search long-term facts, this session's whole history, the project's other sessions and git commits.
+
+        What is in sight is left out. Open what it finds with ctx_expand.
+        """
+        frame = engine.frame(state or {}, config)
+        return _search(engine, frame, state or {}, query, limit)
 
     def ctx_note(
         text: str, kind: Literal["goal", "constraint", "exclusion", "decision", "preference", "note"] = "note"
@@ -168,9 +174,9 @@ def read(memory: Memory, path: str, offset: int, limit: int, char_offset: int | 
 
 
 def expand(memory: Memory, own: str, session: str, tags: str, limit: int) -> str:
-    if not may_open(memory, own, session):
-        raise ToolException(f"{session!r} is not this session or a sub-agent of it")
     try:
+        if not may_open(memory, own, session) and session not in memory.sessions:
+            raise ToolException(f"{session!r} is not this session, a sub-agent of it, or of this project")
         wanted = parse_ranges(tags)
         last = memory.archive.last(session)
         if last == 0:
@@ -181,7 +187,7 @@ def expand(memory: Memory, own: str, session: str, tags: str, limit: int) -> str
                 f"unknown: {', '.join(map(mark, unknown[:8]))}; this session has §1§ to §{last}§"
             )
         return _pages(memory, session, wanted, limit)
-    except (TagError, UnknownTag) as error:
+    except (TagError, UnknownTag, StorageError) as error:
         raise ToolException(str(error)) from error
 
 
@@ -212,14 +218,23 @@ def _full(message: Any) -> str:
     return text_of(message) + "".join(calls)
 
 
-def _search(memory: Memory, session: str, query: str) -> str:
-    if not query.strip():
-        raise ToolException("the query is empty")
-    facts = memory.facts.search(query, k=5)
-    found = memory.archive.search(session, query, limit=8)
-    lines = [f"fact [{fact.category}] {fact.content}" for fact, _ in facts]
-    lines += [f"{mark(tag)} {snippet}" for tag, snippet in found]
-    return safe("\n".join(lines)) or "Nothing found; try other words."
+def _search(engine: Desk, frame: Frame, state: dict[str, Any], query: str, limit: int) -> str:
+    tail = frozenset(map(tag_of, state.get("messages") or [])) - set(frame.edits)
+    try:
+        in_sight = Seen("\n".join(engine.texts(frame)), tail)
+        return safe(
+            search(
+                engine.memory,
+                frame.session,
+                query,
+                limit,
+                tokens=_page_tokens(engine),
+                seen=in_sight,
+                language=frame.language,
+            )
+        )
+    except (StorageError, ValueError) as error:
+        raise ToolException(str(error)) from error
 
 
 def _remembered(memory: Memory, action: str, content: str, category: str) -> str:

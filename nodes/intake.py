@@ -10,9 +10,10 @@ from contextlib import suppress
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
-from headwater.memory import ArtifactError
+from headwater.memory import ArtifactError, StorageError
 from headwater.nodes.engine import Engine, live, revised, saved
 from headwater.nodes.events import emit
+from headwater.nodes.hint import hint_for
 from headwater.nodes.recall import fold
 from headwater.nodes.state import Node, State, Update
 from headwater.nodes.tool_names import READING, words_of
@@ -57,12 +58,16 @@ def take_in(engine: Engine, state: State, config: RunnableConfig) -> tuple[Frame
     if not fresh:
         return frame, {}
     tags = engine.memory.archive.append(frame.session, [unstamped(m) for m in fresh])
+    _claim(engine, frame)
     numbered = [_received(engine, m, tag, frame.session) for m, tag in zip(fresh, tags, strict=True)]
     # Without a checkpointer a caller hands in the messages again: they are read as at the first time.
     seen = [*messages[: len(messages) - len(fresh)], *numbered] if begins else numbered
     frame = _lead(engine, frame, messages, seen)
     frame = _reduce(frame, messages, numbered)
     frame, hints = _pin(engine, frame, seen, state.get("pins") or [])
+    if not begins and (hint := hint_for(engine, frame, messages, numbered)):
+        tag, text = hint
+        hints[tag] = f"{hints[tag]}\n{text}" if tag in hints else text
     ended = engine.background.notes(engine, frame.session, frame.language) if engine.subagents else []
     newest = next((tag_of(m) for m in reversed(numbered) if not isinstance(m, AIMessage)), 0)
     if ended and newest:
@@ -70,6 +75,14 @@ def take_in(engine: Engine, state: State, config: RunnableConfig) -> tuple[Frame
         hints[newest] = "\n".join([*filter(None, [hints.get(newest)]), *ended])
     emit("intake", first=tags[0], last=tags[-1], session=frame.session)
     return frame, {"messages": numbered, "hints": hints}
+
+
+def _claim(engine: Engine, frame: Frame) -> None:
+    """The session is of this project, so that later ones find it; it goes on if that cannot be written."""
+    try:
+        engine.memory.sessions.claim(frame.session)
+    except StorageError as error:
+        emit("claim_failed", session=frame.session, error=str(error))
 
 
 def _unnumbered(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
@@ -108,10 +121,10 @@ def _healed(engine: Engine, frame: Frame) -> Frame:
 def _begin(engine: Engine, frame: Frame, messages: Sequence[BaseMessage]) -> Frame:
     """A session's first fold: what earlier sessions left is in the first request (G39)."""
     engine.check()
-    spoken = next((text_of(m) for m in messages if isinstance(m, HumanMessage)), "")
-    language = "zh" if language_of(spoken) == "zh" else "en"
+    goal = next((text_of(m) for m in messages if isinstance(m, HumanMessage)), "")
+    language = "zh" if language_of(goal) == "zh" else "en"
     frame = frame.with_(language=language, identity=engine.identity)
-    frame = fold(engine, frame)
+    frame = fold(engine, frame, goal)
     return frame.with_(revision=revised(frame, "begin", frame.session, frame.baseline))
 
 

@@ -1,16 +1,28 @@
 """Recall: what the session's memory puts beside the tail, at a fold and only then (G24-G27, G39)."""
 
+from collections.abc import Sequence
+
+from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
-from headwater.nodes.engine import Engine, revised, saved
+from headwater.memory import Fact
+from headwater.nodes.engine import Engine, live, revised, saved
 from headwater.nodes.events import emit
 from headwater.nodes.state import Node, State, Update
 from headwater.window.compartments import Compartment, render_history
 from headwater.window.context import Parts, baseline_text, delta_text
+from headwater.window.face import text_of
 from headwater.window.frame import Frame
 from headwater.window.tokens import count_text
 
+RELEVANCE = 25
+"""Points of importance, of 100, that a fact gains which is all about the task."""
+TASK_CHARS = 2_000
+
 _MOST_FACTS = 100_000
+_RELEVANT = 100
+_LINE = 4
+_SMALLEST = _LINE + 1
 
 
 def recall(engine: Engine) -> Node:
@@ -18,20 +30,26 @@ def recall(engine: Engine) -> Node:
 
     def node(state: State, config: RunnableConfig) -> Update:
         frame = engine.frame(state, config)
-        frame = fold(engine, frame)
+        frame = fold(engine, frame, spoken(live(state)))
         emit("fold", session=frame.session, folds=frame.folds)
         return saved(frame)
 
     return node
 
 
-def fold(engine: Engine, frame: Frame) -> Frame:
-    """Rebuild m[0] from the task note, told history and facts; m[1] becomes empty (G12)."""
+def fold(engine: Engine, frame: Frame, task: str = "") -> Frame:
+    """Rebuild m[0] from the task note, told history and facts; m[1] becomes empty (G12).
+
+    Args:
+        engine: Its memory is read.
+        frame: Its task note is what facts should bear on.
+        task: What the user asked last, where it is at hand.
+    """
     told = compartments(engine, frame)
     parts = Parts(
         pins=[pin for pin in frame.pins if pin.tag <= frame.boundary],
         history=render_history(told, history_budget(engine)) if told else "",
-        facts=known_facts(engine),
+        facts=known_facts(engine, open_task(frame, task)),
     )
     baseline = engine.store_text(baseline_text(parts, frame.language), frame)
     return frame.with_(
@@ -78,19 +96,50 @@ def history_budget(engine: Engine) -> int:
     return int(engine.policy.history * engine.lines.window)
 
 
-def known_facts(engine: Engine) -> list[tuple[str, str]]:
-    """Facts for the baseline, within their budget: permanent first, then importance, then id (G27).
+def spoken(messages: Sequence[BaseMessage]) -> str:
+    """The newest user message."""
+    return next((text_of(m) for m in reversed(messages) if isinstance(m, HumanMessage)), "")
 
-    Grouped by category in a fixed order, so that equal facts give equal bytes.
+
+def open_task(frame: Frame, task: str = "") -> str:
+    """What the session is about: the newest request first, then the task note from its newest line."""
+    return "\n".join(dict.fromkeys([task, *(pin.text for pin in reversed(frame.pins))]))[:TASK_CHARS].strip()
+
+
+def known_facts(engine: Engine, task: str = "") -> list[tuple[str, str]]:
+    """Facts for the baseline, within their budget (G27): permanent first, then importance, then id.
+
+    Where they do not all fit, one that bears on the task counts as up to 25 points more important. What is
+    too large is left out and the next ones are tried. Grouped by category in a fixed order, so that equal
+    facts give equal bytes.
     """
     budget = min(engine.policy.facts, engine.lines.window // 16)
     facts = engine.memory.facts.list(limit=_MOST_FACTS, live=True)
-    ranked = sorted(facts, key=lambda f: (f.status != "permanent", -f.importance, f.id))
-    chosen = []
+    bearing = _bearing(engine, task) if _overflow(facts, budget) else {}
+    ranked = sorted(
+        facts,
+        key=lambda f: (f.status != "permanent", -f.importance - RELEVANCE * bearing.get(f.id, 0.0), f.id),
+    )
+    chosen: list[Fact] = []
     for fact in ranked:
-        weight = count_text(fact.content) + 4
+        if budget < _SMALLEST:
+            break
+        weight = count_text(fact.content) + _LINE
         if weight <= budget:
             budget -= weight
             chosen.append(fact)
     chosen.sort(key=lambda f: (str(f.category), f.id))
     return [(str(fact.category), fact.content) for fact in chosen]
+
+
+def _bearing(engine: Engine, task: str) -> dict[str, float]:
+    """How far facts bear on the task, 0 to 1; rounded, so that a last digit decides nothing."""
+    found = engine.memory.facts.search(task, _RELEVANT) if task else []
+    return {fact.id: round(score, 2) for fact, score in found}
+
+
+def _overflow(facts: Sequence[Fact], budget: int) -> bool:
+    """Whether the facts need more than the budget; counts no further than that."""
+    if len(facts) * _SMALLEST > budget:
+        return True
+    return sum(count_text(fact.content) + _LINE for fact in facts) > budget

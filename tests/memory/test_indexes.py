@@ -123,7 +123,7 @@ def test_an_index_can_be_closed_and_used_again(index: Index) -> None:
 
 @given(st.lists(st.lists(st.sampled_from("abcdef"), unique=True, max_size=6), max_size=3))
 def test_fusing_ranks_scores_between_zero_and_one(rankings: Sequence[Sequence[str]]) -> None:
-    fused = fuse([(0.5, [Hit(key, -float(n)) for n, key in enumerate(ranking)]) for ranking in rankings])
+    fused = fuse([(0.5, [Hit(key, 1.0 / (n + 1)) for n, key in enumerate(ranking)]) for ranking in rankings])
     assert {hit.id for hit in fused} == {key for ranking in rankings for key in ranking}
     assert all(0 < hit.score <= 1.0000001 for hit in fused)
     assert [hit.score for hit in fused] == sorted((hit.score for hit in fused), reverse=True)

@@ -1,0 +1,47 @@
+"""Deleting a session frees what no other one refers to, in archive, artifacts and ledger; nothing else."""
+
+from headwater.memory.memory import Memory
+
+
+def heir_of(number: int) -> str:
+    """Where a deleted session's references are kept for its forks; no session has such a name."""
+    return f"\x00{number}"
+
+
+def delete_session(memory: Memory, session: str) -> list[str]:
+    """Forget a session and the sub-agents that only it refers to; returns the names that were freed.
+
+    One whose conclusion another session holds is kept until that one goes: its evidence is open there.
+    """
+    memory.shelf.drop(session)
+    memory.sessions.forget(session)
+    if memory.ledger.parents(session):
+        return []
+    freed = [session]
+    orphans: list[str] = []
+    for at, (number, keep) in enumerate(memory.archive.delete(session)):
+        name, heir = (session if at == 0 else heir_of(number)), heir_of(number)
+        kin = memory.ledger.children(name)
+        stay = [(child, tag) for child, tag in kin if keep is not None and tag <= keep]
+        if keep is None:
+            memory.artifacts.release(name)
+        else:
+            memory.artifacts.keep_for_forks(name, heir, keep)
+        memory.ledger.forget(name)
+        for child, tag in stay:
+            memory.ledger.adopt(heir, child, tag)
+        orphans += [child for child, _ in kin if not memory.ledger.parents(child)]
+    for child in orphans:
+        freed += delete_session(memory, child)
+    return freed
+
+
+def may_open(memory: Memory, own: str, session: str) -> bool:
+    """Whether a session may read another's log: its own, its sub-agents', and those of the past it shares."""
+    if session == own or session.startswith(own + "/"):
+        return True
+    for name, upto in [(own, memory.archive.last(own) + 1), *memory.archive.ancestry(own)]:
+        for child, tag in memory.ledger.children(name):
+            if tag <= upto and (session == child or session.startswith(child + "/")):
+                return True
+    return False
