@@ -66,37 +66,22 @@ class Scene(NamedTuple):
 START = Round("Find the leak. Never open valve V-113.", answer="I look at the plant first.")
 LOOK = Round("Look at the pumps.", [[("shell", 12)]], "The pumps run.")
 LONG = [Round(f"What of hall {number}?", answer=TALK) for number in (1, 2, 3, 4)]
+TWICE = [START, *LONG, *LONG[:3]]
 EACH = [[("shell", 12), ("grep", 12), ("ls", 12)] for _ in range(5)]
+LINE = ("execute", ["offload"])
+RECLAIM = ("execute", ["reclaim"], RAW)
 SCENES = (
     Scene("defer", [START, LOOK, Round("And the tanks?", answer=TALK), Round("Go on.")], "defer"),
-    Scene("execute", [START, Round("List all.", [[("shell", 60)]]), Round("Well?")], "execute", ["offload"]),
+    Scene("execute", [START, Round("List all.", [[("shell", 110)]]), Round("Well?")], "execute", ["offload"]),
     Scene("fold-cold", [START, LOOK, Round("Good morning.", gap=WEEK)], "fold", ["offload"]),
-    Scene(
-        "fold-model",
-        [START, *LONG[:3], Round("Go on.", model="two")],
-        "fold",
-        ["offload"],
-        LOW,
-        cheap=True,
-    ),
-    Scene("compact-summary", [START, *LONG[:3]], "execute", ["summarize"], LOW, cheap=True),
-    Scene("compact-twice", [START, *LONG, *LONG, *LONG], "execute", ["summarize"], LOW, cheap=True),
-    Scene("compact-digest", [START, *LONG[:3]], "execute", ["summarize"], LOW),
-    Scene(
-        "line-85",
-        [START, Round("Look everywhere.", [[("shell", 60)], [("grep", 60)], [("ls", 60)]])],
-        "execute",
-        ["offload"],
-        SMALL,
-    ),
-    Scene(
-        "reclaim-95-tiers",
-        [START, Round("Look everywhere.", [*EACH, [("grep", 110)]])],
-        "execute",
-        ["reclaim"],
-        RAW,
-    ),
-    Scene("reclaim-95-deep", [START, Round("Look at all.", [[("shell", 90)] * 3])], "execute", ["reclaim"], RAW),
+    Scene("fold-model", [*TWICE, Round("Go on.", model="two")], "fold", ["offload"], LOW, cheap=True),
+    Scene("compact-summary", [START, *LONG], "execute", ["summarize"], LOW, cheap=True),
+    Scene("compact-twice", TWICE, "execute", ["summarize"], LOW, cheap=True),
+    Scene("compact-digest", [START, *LONG], "execute", ["summarize"], LOW),
+    Scene("line-65", [START, Round("Look.", [[("shell", 60)], [("grep", 60)], [("ls", 60)]])], *LINE),
+    Scene("line-85", [START, Round("Look.", [[("shell", 60)], [("grep", 60)], [("ls", 48)] * 2])], *LINE),
+    Scene("reclaim-95-tiers", [START, Round("Look.", [*EACH, [("grep", 110)]])], *RECLAIM),
+    Scene("reclaim-95-deep", [START, Round("Look at all.", [[("shell", 90)] * 3])], *RECLAIM),
 )
 
 
@@ -211,7 +196,7 @@ def row_text(row: dict[str, Any]) -> str:
 
 SETTLED = Scene(
     "settled",
-    [START, *LONG, LOOK, *LONG[:3], Round("Good morning.", gap=WEEK), Round("Thank you.")],
+    [*TWICE, LOOK, *LONG[:1], Round("Good morning.", gap=WEEK), Round("Thank you.")],
     "defer",
     policy=LOW,
     cheap=True,
