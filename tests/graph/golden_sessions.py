@@ -1,9 +1,9 @@
 """Small sessions, one for each kind of pass, played by the real graph at the strict provider.
 
 `python -m tests.graph.golden_sessions` writes the last request of each to `tests/graph/golden/`: run it after
-a change that is meant to move what is sent, and read the difference. `... digests START` prints a digest of
-all bytes that each session sends, its clock beginning at START seconds; `... go-on FOLDER SECONDS` takes the
-session up that `settle` left in FOLDER, so many seconds later, and prints the same.
+a change that is meant to move what is sent, and read the difference. `... digests START NAME ...` prints a
+digest of all bytes that these sessions send, the clock beginning at START seconds; `... go-on FOLDER SECONDS`
+takes the session up that `settle` left in FOLDER, so many seconds later, and prints its request.
 """
 
 import hashlib
@@ -90,7 +90,9 @@ def sized(name: str) -> BaseTool:
 
     def run(lines: int, call: int) -> str:
         """Look at one part of the plant."""
-        return "\n".join(f"{name} {call}.{i}: part {i} is well, pressure {i * 7 % 90} bar" for i in range(lines))
+        return "\n".join(
+            f"{name} {call}.{i}: part {i} is well, pressure {i * 7 % 90} bar" for i in range(lines)
+        )
 
     made: BaseTool = tool(name)(run)
     return made
@@ -138,15 +140,14 @@ def play(scene: Scene, root: Path, start: float = 0.0) -> Played:
     with ExitStack() as stack:
         memory = stack.enter_context(memory_in(root / "m"))
         saver = stack.enter_context(SqliteSaver.from_conn_string(str(root / "c.sqlite")))
-        provider = stack.enter_context(StrictProvider(script, window=WINDOW, keep_raw=True, clock=lambda: now))
+        provider = stack.enter_context(
+            StrictProvider(script, window=WINDOW, keep_raw=True, clock=lambda: now)
+        )
         cheap = provider.openai("cheap", purpose="summarizer") if scene.cheap else None
         told = memory.archive.last("t")
-        for turn in scene.rounds:
-            now += turn.gap
-            plan = replies(turn, told)
-            told += len(turn.batches)
-            agent = build_agent(
-                provider.openai(turn.model),
+        agents = {
+            model: build_agent(
+                provider.openai(model),
                 tools=[sized("shell"), sized("grep"), sized("ls")],
                 system_prompt="You keep the plant.",
                 policy=scene.policy,
@@ -155,7 +156,14 @@ def play(scene: Scene, root: Path, start: float = 0.0) -> Played:
                 summarizer=cheap,
                 clock=lambda: now,
             )
-            played.events.append(list(agent.stream(says(turn.text), config(), stream_mode="custom")))
+            for model in sorted({turn.model for turn in scene.rounds})
+        }
+        for turn in scene.rounds:
+            now += turn.gap
+            plan = replies(turn, told)
+            told += len(turn.batches)
+            run = agents[turn.model].stream(says(turn.text), config(), stream_mode="custom")
+            played.events.append(list(run))
         assert provider.violations == []
         assert provider.totals().over_window == 0
         played.sent = [x.raw or b"" for x in provider.requests if x.purpose != "summarizer"]
@@ -219,10 +227,11 @@ def main(words: Sequence[str]) -> None:
     if words[:1] == ["go-on"]:
         print(go_on(Path(words[1]), float(words[2])).sent[-1].decode())
         return
-    for scene in SCENES:
+    told = words[:1] == ["digests"]
+    for scene in (scene for scene in SCENES if not told or scene.name in words[2:]):
         with tempfile.TemporaryDirectory() as root:
-            played = play(scene, Path(root), float(words[1]) if words[:1] == ["digests"] else 0.0)
-        if words[:1] == ["digests"]:
+            played = play(scene, Path(root), float(words[1]) if told else 0.0)
+        if told:
             print(scene.name, played.digest)
         else:
             (GOLDEN / f"{scene.name}.txt").write_text(written(scene, played), encoding="utf-8", newline="\n")
