@@ -23,6 +23,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from headwater.memory import Memory
 from headwater.nodes.budget import Budget
 from headwater.nodes.state import State, Update
+from headwater.nodes.told import ToldRows
 from headwater.window.calibration import Meter, predict
 from headwater.window.frame import Frame
 from headwater.window.policy import Lines, WindowPolicy
@@ -83,6 +84,8 @@ class Engine:
     _texts: "OrderedDict[str, str]" = field(default_factory=OrderedDict, repr=False)
     ahead: dict[str, int] = field(default_factory=dict, repr=False)
     """By session, the last tag that background runs are known to have told; a hint, the archive knows."""
+    told: ToldRows = field(default_factory=ToldRows, repr=False)
+    """The compartments that were read last."""
     _window: WindowSize | None = field(default=None, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
 

@@ -85,10 +85,7 @@ def compartments(engine: Engine, frame: Frame) -> list[Compartment]:
     A run that was rolled back, or another branch of the thread, may have told the same stretch in its way:
     those rows are in the archive too, and no business of this frame.
     """
-    if not frame.told:
-        return []
-    rows = dict(engine.memory.archive.compartments(frame.session))
-    return [Compartment.from_dict(rows[row]) for row in frame.told if row in rows]
+    return [row.part for row in engine.told.read(engine.memory.archive, frame.session, frame.told)]
 
 
 def history_budget(engine: Engine) -> int:
