@@ -37,7 +37,7 @@ class ChromaIndex:
         embeddings: Any LangChain embeddings.
     """
 
-    weight = 0.4
+    weight: float = 0.4
 
     def __init__(self, where: str | Path, embeddings: Embeddings) -> None:
         self._where = where

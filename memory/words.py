@@ -31,7 +31,7 @@ class LexicalIndex:
         path: Its SQLite file; made on first use.
     """
 
-    weight = 0.6
+    weight: float = 0.6
     """Chosen on conversations of LoCoMo and MADial-Bench that were not counted for the result."""
 
     def __init__(self, path: Path) -> None:
