@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from headwater.memory import Memory
     from headwater.window import Prices, WindowPolicy
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 __all__ = ["Budget", "Conclusion", "Memory", "Prices", "SubAgent", "WindowPolicy", "build_agent"]
 

@@ -120,7 +120,7 @@ class Accountant(BaseCallbackHandler):
     run_inline = True
 
     def __init__(self) -> None:
-        self.ledger = Ledger()
+        self.ledger: Ledger = Ledger()
         self.events: list[list[Mapping[str, Any]]] = [[]]
         self.saver = _MeteredSaver(self._saved)
         self._bytes: dict[int, int] = {}

@@ -130,8 +130,8 @@ class LiveWindow:
     """
 
     def __init__(self, console: Console | None = None, name: str = "agent") -> None:
-        self.console = console or Console()
-        self.watched = Watched(name)
+        self.console: Console = console or Console()
+        self.watched: Watched = Watched(name)
         self._live: Live | None = None
 
     def __enter__(self) -> Self:
@@ -212,7 +212,7 @@ class LivePage:
         self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(watched))
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, name="headwater-page", daemon=True)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/"
+        self.url: str = f"http://127.0.0.1:{self._server.server_address[1]}/"
 
     def __enter__(self) -> Self:
         self._thread.start()

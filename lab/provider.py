@@ -179,7 +179,7 @@ class StrictProvider:
         self._answered = 0
         self._lock = threading.Lock()
         self._server = LocalServer(self._get, self._post)
-        self.url = self._server.url
+        self.url: str = self._server.url
 
     def __enter__(self) -> Self:
         self._server.start()

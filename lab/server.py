@@ -40,8 +40,8 @@ class LocalServer(ThreadingHTTPServer):
         self.get = get
         self.post = post
         self.failures: list[BaseException] = []
-        self.closing = threading.Event()
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        self.closing: threading.Event = threading.Event()
+        self.url: str = f"http://127.0.0.1:{self.server_address[1]}"
         self._live: dict[Any, threading.Thread] = {}
         self._loop = threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True)
 

@@ -29,7 +29,7 @@ class OpenAIWire:
     def __init__(self, name: str = "openai", prefix: str = "", rules: Sequence[Rule] = OPENAI_RULES) -> None:
         """A dialect of the format, served under a prefix of its own with rules of its own."""
         self.name = name
-        self.path = f"{prefix}/v1/chat/completions"
+        self.path: str = f"{prefix}/v1/chat/completions"
         self.rules = rules
 
     def parts(self, ask: Ask) -> Iterator[tuple[str, Any]]:

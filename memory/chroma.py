@@ -38,7 +38,7 @@ class ChromaIndex:
         embeddings: Any LangChain embeddings.
     """
 
-    weight = 1.0
+    weight: float = 1.0
 
     def __init__(self, where: str | Path, embeddings: Embeddings) -> None:
         self._where = where

@@ -14,7 +14,10 @@ from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
 
+from headwater.memory.database import StoreTooNew
+
 _BYTES = "headwater:bytes"
+# The first byte of every stored value says how the rest is written: it is the version of a row.
 _PLAIN, _WITH_BYTES = b"\x00", b"\x01"
 _SEEN_BY_MODEL = (
     "type",
@@ -53,7 +56,13 @@ def encode(value: Any) -> bytes:
 
 
 def decode(data: bytes) -> Any:
-    """The value that `encode` was given."""
+    """The value that `encode` was given.
+
+    Raises:
+        StoreTooNew: It is written in a form that this program does not know.
+    """
+    if data[:1] not in (_PLAIN, _WITH_BYTES):
+        raise StoreTooNew(f"a stored row has the form {data[:1]!r}, unknown here: upgrade headwater")
     text = data[1:].decode("utf-8", "surrogatepass")
     return json.loads(text, object_hook=_revive if data[:1] == _WITH_BYTES else None)
 

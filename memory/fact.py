@@ -10,9 +10,12 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
+from headwater.memory.database import StoreTooNew
 from headwater.memory.secrets import find_secret
 
 MAX_CHARS = 4_000
+VERSION = 1
+"""Of a stored fact. Rows without one were written before 0.1.0 and have the same form."""
 RECALL_TAG = "headwater-memory"
 """The tag that encloses recalled facts in a prompt; text that carries it is recall, and no news."""
 
@@ -93,15 +96,24 @@ class Fact:
         """The form that a store holds."""
         value = asdict(self)
         value["source"] = None if self.source is None else [self.source.session, list(self.source.tags)]
-        return value
+        return {"v": VERSION, **value}
 
     @classmethod
     def from_value(cls, value: Mapping[str, Any]) -> Fact:
-        """The fact that `to_value` was taken from."""
+        """The fact that `to_value` was taken from.
+
+        Raises:
+            StoreTooNew: A newer version of this program wrote it.
+        """
+        if value.get("v", VERSION) > VERSION:
+            raise StoreTooNew(
+                f"fact {value.get('id')!r} has version {value['v']!r}, this program reads {VERSION}: "
+                "upgrade headwater"
+            )
         source = value["source"]
         return cls(
             **{
-                **value,
+                **{name: item for name, item in value.items() if name != "v"},
                 "category": Category(value["category"]),
                 "source": None if source is None else Source(source[0], tuple(source[1])),
             }

@@ -51,18 +51,20 @@ class Memory:
         project: str = "default",
         repository: str | Path | None = ".",
     ) -> None:
-        self.root = Path(root).expanduser().absolute()
+        self.root: Path = Path(root).expanduser().absolute()
         self.tenant = tenant
         self.project = project
-        self.archive = Archive(self.root / "archive.sqlite")
-        self.artifacts = Artifacts(self.root)
-        self.limits = Limits(self.root / "limits.json")
-        self.runs = Runs(self.root / "runs.sqlite")
-        self.ledger = Ledger(self.root / "delegations.sqlite")
-        self.shelf = Shelf(self.root / "shelf.sqlite", self.archive)
-        self.scales = Scales(self.root / "scales.json")
-        self.sessions = Sessions(self.root / "sessions.sqlite", tenant=tenant, project=project)
-        self.commits = Commits(None if repository is None else Path(repository).expanduser().absolute())
+        self.archive: Archive = Archive(self.root / "archive.sqlite")
+        self.artifacts: Artifacts = Artifacts(self.root)
+        self.limits: Limits = Limits(self.root / "limits.json")
+        self.runs: Runs = Runs(self.root / "runs.sqlite")
+        self.ledger: Ledger = Ledger(self.root / "delegations.sqlite")
+        self.shelf: Shelf = Shelf(self.root / "shelf.sqlite", self.archive)
+        self.scales: Scales = Scales(self.root / "scales.json")
+        self.sessions: Sessions = Sessions(self.root / "sessions.sqlite", tenant=tenant, project=project)
+        self.commits: Commits = Commits(
+            None if repository is None else Path(repository).expanduser().absolute()
+        )
         self._given_store = store
         self._given_index = index
         self._embeddings = embeddings

@@ -42,7 +42,7 @@ class LexicalIndex:
         path: Its SQLite file; made on first use.
     """
 
-    weight = 1.25
+    weight: float = 1.25
     """Chosen, like the constants above, on one half of the queries of `benchmarks.recall`; docs/recall.md
     shows both halves.
     """

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
@@ -87,8 +88,8 @@ class Job:
         self.engine = engine
         self.frame = frame
         self.holder = holder
-        self.models = engine.historians
-        self.about = {"trigger": trigger, "first": stretch[0][0], "last": stretch[-1][0]}
+        self.models: Sequence[BaseChatModel] = engine.historians
+        self.about: dict[str, Any] = {"trigger": trigger, "first": stretch[0][0], "last": stretch[-1][0]}
         self._runs = engine.memory.runs
         self._left = list(stretch)
         self._work = work

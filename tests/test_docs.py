@@ -14,11 +14,14 @@ from headwater.lab.provider import Reply, StrictProvider
 
 ROOT = Path(__file__).parents[1]
 ENGLISH, CHINESE = ROOT / "README.md", ROOT / "README.zh.md"
-RUN = [ENGLISH, CHINESE, *sorted((ROOT / "docs").glob("*.md"))]
+RUN = [ENGLISH, CHINESE, *sorted((ROOT / "docs").rglob("*.md"))]
+# What is shown and not run: commands for a shell, a drawing.
+SHOWN = {"sh", "mermaid"}
 DOCUMENTS = [*RUN, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 KEYED = "<!-- needs a key -->"
 _BLOCK = re.compile(r"^(?P<before>[^\n]*)\n```(?P<language>\w*)\n(?P<code>.*?)^```$", re.M | re.S)
 _LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
+_PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
 _EDGE = re.compile(r'^\s+(\w+)(?:\(\[\w+\]\))? (?:-->|-- "?[^"\n]+?"? -->) (\w+)(?:\(\[\w+\]\))?$', re.M)
 _ENDS = {"start": "__start__", "finish": "__end__"}
 
@@ -29,7 +32,16 @@ def _blocks(path: Path) -> Iterator[tuple[str, str, str]]:
         yield found["language"], found["before"], found["code"]
 
 
-@pytest.mark.parametrize("path", RUN, ids=lambda p: p.name)
+def _name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", RUN, ids=_name)
+def test_every_block_is_run_or_named_as_shown(path: Path) -> None:
+    assert {language for language, _, _ in _blocks(path)} <= {"python", *SHOWN}
+
+
+@pytest.mark.parametrize("path", RUN, ids=_name)
 def test_every_python_block_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     space: dict[str, Any] = {"__name__": "example"}
@@ -60,11 +72,17 @@ def test_the_first_example_shows_a_stub_that_can_be_read_back(
     assert "Request 96 was slow." in shown
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
+@pytest.mark.parametrize("path", DOCUMENTS, ids=_name)
 def test_links_lead_somewhere(path: Path) -> None:
     links = _LINK.findall(path.read_text("utf-8"))
     local = [link.partition("#")[0] for link in links if "://" not in link]
     assert [link for link in local if link and not (path.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=_name)
+def test_pictures_are_there(path: Path) -> None:
+    pictures = _PICTURE.findall(path.read_text("utf-8"))
+    assert [name for name in pictures if not (path.parent / name).is_file()] == []
 
 
 def test_both_readmes_say_the_same_in_the_same_order() -> None:

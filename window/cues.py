@@ -36,7 +36,7 @@ class Cue:
     """
 
     def __init__(self, words: str, pattern: str) -> None:
-        self.words = frozenset([*words.split(), _CHINESE])
+        self.words: frozenset[str] = frozenset([*words.split(), _CHINESE])
         self._source = pattern
 
     @cached_property

@@ -40,8 +40,8 @@ class View:
         self._reset(Frame(), Texts())
 
     def _reset(self, frame: Frame, texts: Texts) -> None:
-        self.head = render_head(texts, self._provider)
-        self.head_tokens = sum(count_message(m) for m in self.head)
+        self.head: list[BaseMessage] = render_head(texts, self._provider)
+        self.head_tokens: int = sum(count_message(m) for m in self.head)
         self._renderer = Renderer(
             frame,
             has_head=any(m.type == "human" for m in self.head),

@@ -185,7 +185,8 @@ def written(scene: Scene, played: Played) -> str:
     """The last request of a session as text: nothing left out, nothing that two requests could share."""
     raw = json.loads(played.sent[-1])
     names = [made["function"]["name"] for made in raw["tools"]]
-    last = f"# {scene.name}: request {len(played.sent)}, {played.kind}, by {' '.join(played.remedies) or 'nothing'}"
+    by = " ".join(played.remedies) or "nothing"
+    last = f"# {scene.name}: request {len(played.sent)}, {played.kind}, by {by}"
     return "\n".join([last, f"# tools: {' '.join(names)}", *map(row_text, raw["messages"]), ""])
 
 
