@@ -19,7 +19,9 @@ PROTECTED = re.compile(
 
 # Words whose place says nothing; "from", "to" and "not" are not among them.
 _FILLERS = frozenset({"a", "an", "the", "is", "are", "was", "were", "be", "please", "that", "also"})
-_CJK_FILLERS = re.compile(r"[的了请地得]")
+_CJK_FILLERS = re.compile(r"[的了请]")
+# Signs that make another thing of a word: C and C++, 5 and -5, env and .env, x and !x.
+_SIGNS = re.compile(r"[<>≤≥±%$€¥+#~*^&|/\\]|!(?=[=\w])|(?<!\w)[-.](?=\w)")
 _OPENERS = re.compile(
     r"^(?:(?:please\s+)?(?:note|remember)(?:\s+that|:)\s+|fyi[:,]\s*|for the record[:,]\s*"
     r"|it is worth noting that\s+|(?:请)?(?:注意|记住)[：:，,]\s*|备忘[：:]\s*|值得注意的是[，,]?\s*)",
@@ -40,7 +42,7 @@ def bare(text: str) -> str:
 
 
 def sense(text: str) -> tuple[str, ...]:
-    """The words of a text in order, without letter case, width, punctuation, endings and fillers.
+    """The words of a text in order, without letter case, width, punctuation and fillers.
 
     >>> sense("The port is 5432.") == sense("port: 5432")
     True
@@ -48,8 +50,8 @@ def sense(text: str) -> tuple[str, ...]:
     False
     """
     plain = _CJK_FILLERS.sub("", unicodedata.normalize("NFKC", bare(text)).casefold())
-    words = [stem(run) for run in _RUN.findall(plain) if run not in _FILLERS]
-    return (*words, *(mark for mark in "<>≤≥±%$€¥" if mark in plain))
+    words = [run for run in _RUN.findall(plain) if run not in _FILLERS]
+    return (*words, "|", *_SIGNS.findall(plain)) if words else ()
 
 
 def compatible(one: str, other: str) -> bool:

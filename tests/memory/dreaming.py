@@ -1,4 +1,4 @@
-"""What the dreamer's tests share: a project with files and commits, and a memory that has something to tidy."""
+"""What the dreamer's tests share: a project with files and commits, and a memory with something to tidy."""
 
 from __future__ import annotations
 
