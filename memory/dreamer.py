@@ -60,7 +60,7 @@ class Dreamer:
         project: The project's folder; without one, the tasks that look at files do nothing.
         model: Asked where judgement is needed; None leaves each task's deterministic part.
         tasks: A switch for each task, by name; those that are not named are on, but `user_memories`, which
-            learns about a person, is off unless switched on.
+            learns about a person, is off unless switched on here or by `Memory(user_profile=True)`.
         hours: When it may run by itself, "02:00-06:00", in the zone's time; the end is not included.
         zone: Of the hours and of dates; None is this computer's.
         budget: Tokens that one run may spend on the model.
@@ -89,7 +89,7 @@ class Dreamer:
         lease: float = LEASE,
         progress: Callable[[str], None] = lambda word: None,
     ) -> None:
-        switches = {name: name != "user_memories" for name in TASKS}
+        switches = {name: name != "user_memories" or memory.user_profile for name in TASKS}
         for name in tasks or {}:
             _check_task(name)
         switches.update(tasks or {})

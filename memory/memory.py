@@ -11,6 +11,7 @@ from headwater.memory.archive import Archive
 from headwater.memory.artifacts import Artifacts
 from headwater.memory.ledger import Ledger
 from headwater.memory.limits import Limits, Scales
+from headwater.memory.project_docs import ProjectDocs
 from headwater.memory.runs import Runs
 from headwater.memory.shelf import Shelf
 from headwater.memory.store import OwnStore
@@ -34,6 +35,9 @@ class Memory:
         embeddings: For the default index; by default a small multilingual model that needs no network.
         tenant: Whose facts: no fact of another tenant is ever read.
         project: Of which project.
+        project_docs: The folder whose AGENTS.md, CONTEXT.md and CLAUDE.md every session is shown, or
+            `ProjectDocs` of one's own; None for none.
+        user_profile: Whether sessions are shown what is kept about the user, and the dreamer may learn it.
     """
 
     def __init__(
@@ -45,10 +49,14 @@ class Memory:
         embeddings: Embeddings | None = None,
         tenant: str = "default",
         project: str = "default",
+        project_docs: str | Path | ProjectDocs | None = None,
+        user_profile: bool = False,
     ) -> None:
         self.root = Path(root).expanduser().absolute()
         self.tenant = tenant
         self.project = project
+        self.docs = ProjectDocs.of(project_docs)
+        self.user_profile = user_profile
         self.archive = Archive(self.root / "archive.sqlite")
         self.artifacts = Artifacts(self.root)
         self.limits = Limits(self.root / "limits.json")

@@ -2,6 +2,7 @@
 
 from langchain_core.runnables import RunnableConfig
 
+from headwater.nodes.documents import beside
 from headwater.nodes.engine import Engine, revised, saved
 from headwater.nodes.events import emit
 from headwater.nodes.state import Node, State, Update
@@ -26,12 +27,15 @@ def recall(engine: Engine) -> Node:
 
 
 def fold(engine: Engine, frame: Frame) -> Frame:
-    """Rebuild m[0] from the task note, told history and facts; m[1] becomes empty (G12)."""
+    """Rebuild m[0] from documents, profile, task note, told history and facts; m[1] becomes empty (G12)."""
     told = compartments(engine, frame)
+    more = beside(engine, frame.language)
     parts = Parts(
+        docs=more.docs,
+        profile=more.profile,
         pins=[pin for pin in frame.pins if pin.tag <= frame.boundary],
         history=render_history(told, history_budget(engine)) if told else "",
-        facts=known_facts(engine),
+        facts=[fact for fact in known_facts(engine) if fact[1] not in more.told],
     )
     baseline = engine.store_text(baseline_text(parts, frame.language), frame)
     return frame.with_(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from headwater.memory.dream_change import Report
 from headwater.memory.words import LexicalIndex
 
 DAY = 86_400.0
-NIGHT = datetime(2026, 11, 30, 3, 0, tzinfo=timezone.utc).timestamp()
+NIGHT = datetime(2026, 11, 30, 3, 0, tzinfo=UTC).timestamp()
 SESSION = "work/1"
 
 ARCHITECTURE = """# Ours
@@ -94,7 +94,7 @@ def fill(memory: Memory) -> dict[str, str]:
                 HumanMessage(f"I prefer short answers in reviews. Look at part {turn}.", id=f"h{turn}")
             )
         call = {"name": "read_file", "args": {"path": "app/config.toml"}, "id": f"c{turn}"}
-        messages.append(AIMessage("", tool_calls=[call], id=f"a{turn}"))  # type: ignore[list-item]
+        messages.append(AIMessage("", tool_calls=[call], id=f"a{turn}"))
         messages.append(ToolMessage("port = 5433", tool_call_id=f"c{turn}", id=f"t{turn}"))
     memory.archive.append(SESSION, messages)
     return {name: fact.id for name, fact in made.items()}
@@ -103,7 +103,7 @@ def fill(memory: Memory) -> dict[str, str]:
 def dreamer(memory: Memory, project: Path | None, clock: Clock, **kw: Any) -> Dreamer:
     """A dreamer on a clock, in UTC, that may learn about the user."""
     kw.setdefault("tasks", {"user_memories": True})
-    return Dreamer(memory, project, clock=clock, zone=timezone.utc, **kw)
+    return Dreamer(memory, project, clock=clock, zone=UTC, **kw)
 
 
 def state(memory: Memory, project: Path, dreams: Dreamer) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -113,7 +113,7 @@ def test_g16_hours_may_cross_midnight_and_exclude_their_end(
 
 
 def test_g16_a_window_over_midnight_is_one_window() -> None:
-    hours, zone = Hours.parse("23:00-05:00"), timezone.utc
+    hours, zone = Hours.parse("23:00-05:00"), UTC
     evening = datetime(2026, 11, 29, 23, 30, tzinfo=zone)
     assert (
         hours.opened(evening.timestamp(), zone)
