@@ -141,7 +141,8 @@ def _fitting(text: str, room: int, language: str) -> str:
     """The text, or as many of its first lines as fit with a word on the rest."""
     if count_text(text) <= room:
         return text
-    low, high = 0, len(text)
+    # No token is longer than this on average; what is further on cannot fit.
+    low, high = 0, min(len(text), 12 * room)
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if count_text(text[:middle]) <= room else (low, middle - 1)
