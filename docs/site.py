@@ -1,6 +1,6 @@
 """What the documents point at outside docs/ becomes pages of the site: README, notebooks, source files.
 
-The documents are written to be read in the repository; here their links are led to the same texts on the site.
+The documents are written to be read in the repository; here their links lead to the same texts on the site.
 """
 
 import ast

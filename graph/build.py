@@ -17,6 +17,7 @@ from langgraph.types import Send
 
 from headwater.graph.team import Team
 from headwater.memory import Memory
+from headwater.memory.project_docs import ProjectDocs
 from headwater.nodes.agent import agent
 from headwater.nodes.budget import Budget
 from headwater.nodes.conclusion import schema_note
@@ -67,6 +68,8 @@ def build_agent(
     prices: Prices | None = None,
     budget: Budget | None = None,
     context_tools: bool = True,
+    project_docs: str | Path | ProjectDocs | None = None,
+    user_profile: bool = False,
     clock: Callable[[], float] | None = None,
     name: str = "headwater",
 ) -> CompiledStateGraph[State, None, Any, State]:
@@ -86,6 +89,9 @@ def build_agent(
         budget: What one round of it, and all it delegates to, may use; None bounds only depth and number
             of sub-agents.
         context_tools: Whether to offer file_read and the ctx_ tools.
+        project_docs: The folder whose AGENTS.md, CONTEXT.md and CLAUDE.md are shown as background, read
+            afresh when a session starts; None takes the memory's.
+        user_profile: Whether to show what is kept about the user; the memory may say so too.
         clock: Seconds; for tests and replays.
         name: The graph's name in traces.
 
@@ -99,6 +105,7 @@ def build_agent(
         model, tools, system_prompt, subagents, summarizer, policy, house, prices, context_tools, clock
     )
     engine.budget = budget
+    engine.docs, engine.profile = ProjectDocs.of(project_docs), user_profile
     team = Team(subagents, lambda spec, team: _child(spec, engine, team))
     return _compile(engine, team.of(subagents), checkpointer=checkpointer, store=store, name=name)
 

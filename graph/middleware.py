@@ -263,6 +263,10 @@ class _Desk:
     def frame(self, state: Mapping[str, Any], config: RunnableConfig | None = None) -> Frame:
         return frame_in(_inward(state), config)
 
+    def texts(self, frame: Frame) -> Sequence[str]:
+        latest: Engine | None = self._engines.latest
+        return latest.texts(frame) if latest is not None else ()
+
 
 def _key(log: Sequence[BaseMessage]) -> str:
     return (log[-1].id or "") if log else ""

@@ -22,6 +22,7 @@ COMMANDS = {
     "doctor": "what Headwater works with here and has learned, whether its stores are sound, and what to do",
     "inspect": "name what a recorded session's window did to it: diseases, cache faults, waste",
     "replay": "play recorded sessions under policies, and compare what they cost and kept",
+    "dream": "look after long-term memory: tidy, check against files, archive, document; undo it again",
     "completion": "print a completion script for your shell",
 }
 
@@ -33,6 +34,7 @@ _EXITS = (
 _MISTAKES = (
     ("headwater.graph.build", "UnknownModel"),
     ("headwater.memory.database", "StorageError"),
+    ("headwater.memory.dream_change", "DreamError"),
     ("headwater.nodes.agent", "OverflowUnresolved"),
     ("headwater.nodes.engine", "WindowTooSmall"),
     ("headwater.window.policy", "PolicyError"),

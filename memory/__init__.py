@@ -3,6 +3,8 @@
 from headwater.memory.archive import Archive, ArchiveError, UnknownSession, UnknownTag
 from headwater.memory.artifacts import ArtifactCorrupt, ArtifactError, ArtifactMissing, Artifacts, PathRefused
 from headwater.memory.database import StorageError, StoreTooNew
+from headwater.memory.dream_change import DreamError
+from headwater.memory.dreamer import Dreamer
 from headwater.memory.fact import Category, Fact, FactRefused, RecallBlockRefused, SecretRefused, Trust
 from headwater.memory.files import Page, page
 from headwater.memory.limits import Limits
@@ -17,6 +19,8 @@ __all__ = [
     "ArtifactMissing",
     "Artifacts",
     "Category",
+    "DreamError",
+    "Dreamer",
     "Fact",
     "FactRefused",
     "Limits",

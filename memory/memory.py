@@ -12,6 +12,7 @@ from headwater.memory.artifacts import Artifacts
 from headwater.memory.commits import Commits
 from headwater.memory.ledger import Ledger
 from headwater.memory.limits import Limits, Scales
+from headwater.memory.project_docs import ProjectDocs
 from headwater.memory.runs import Runs
 from headwater.memory.sessions import Sessions
 from headwater.memory.shelf import Shelf
@@ -38,6 +39,9 @@ class Memory:
         project: Of which project.
         repository: A folder of the project; the commits of the git repository around it can be searched.
             By default the current folder; None: no commits.
+        project_docs: The folder whose AGENTS.md, CONTEXT.md and CLAUDE.md every session is shown, or
+            `ProjectDocs` of one's own; None for none.
+        user_profile: Whether sessions are shown what is kept about the user, and the dreamer may learn it.
     """
 
     def __init__(
@@ -50,6 +54,8 @@ class Memory:
         tenant: str = "default",
         project: str = "default",
         repository: str | Path | None = ".",
+        project_docs: str | Path | ProjectDocs | None = None,
+        user_profile: bool = False,
     ) -> None:
         self.root: Path = Path(root).expanduser().absolute()
         self.tenant = tenant
@@ -65,6 +71,8 @@ class Memory:
         self.commits: Commits = Commits(
             None if repository is None else Path(repository).expanduser().absolute()
         )
+        self.docs = ProjectDocs.of(project_docs)
+        self.user_profile: bool = user_profile
         self._given_store = store
         self._given_index = index
         self._embeddings = embeddings

@@ -39,6 +39,9 @@ class Desk(Protocol):
     def frame(self, state: Mapping[str, Any], config: RunnableConfig | None = None) -> Frame:
         """Whose session the state is."""
 
+    def texts(self, frame: Frame) -> Sequence[str]:
+        """What a request shows before the tail."""
+
 
 def context_tools(engine: Desk) -> list[BaseTool]:
     """`file_read` and the `ctx_` tools for one agent."""

@@ -36,6 +36,7 @@ from headwater.window.tokens import count_text, count_tools
 from headwater.window.view import View
 
 if TYPE_CHECKING:
+    from headwater.memory.project_docs import ProjectDocs
     from headwater.nodes.delegation import SubAgent
     from headwater.nodes.detached import Background
 
@@ -64,6 +65,8 @@ class Engine:
         budget: What it and all below it may use; None bounds only depth and number of sub-agents.
         subagents: What it may delegate to.
         delegated: Whether it is a sub-agent itself.
+        docs: The project's documents for the baseline; None takes the memory's.
+        profile: Whether the baseline tells what is kept about the user; the memory may say so too.
         output_cap: Tokens an answer may have, once a refusal has shown that the model's cap does not fit.
     """
 
@@ -78,6 +81,8 @@ class Engine:
     clock: Callable[[], float] = time.time
     budget: Budget | None = None
     output_cap: int | None = None
+    docs: "ProjectDocs | None" = None
+    profile: bool = False
     subagents: Sequence["SubAgent"] = ()
     delegated: bool = False
     _views: "OrderedDict[str, View]" = field(default_factory=OrderedDict, repr=False)

@@ -6,6 +6,7 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
 from headwater.memory import Fact
+from headwater.nodes.documents import beside
 from headwater.nodes.engine import Engine, live, revised, saved
 from headwater.nodes.events import emit
 from headwater.nodes.state import Node, State, Update
@@ -38,7 +39,7 @@ def recall(engine: Engine) -> Node:
 
 
 def fold(engine: Engine, frame: Frame, task: str = "") -> Frame:
-    """Rebuild m[0] from the task note, told history and facts; m[1] becomes empty (G12).
+    """Rebuild m[0] from documents, profile, task note, told history and facts; m[1] is empty then (G12).
 
     Args:
         engine: Its memory is read.
@@ -46,10 +47,13 @@ def fold(engine: Engine, frame: Frame, task: str = "") -> Frame:
         task: What the user asked last, where it is at hand.
     """
     told = compartments(engine, frame)
+    more = beside(engine, frame.language)
     parts = Parts(
+        docs=more.docs,
+        profile=more.profile,
         pins=[pin for pin in frame.pins if pin.tag <= frame.boundary],
         history=render_history(told, history_budget(engine)) if told else "",
-        facts=known_facts(engine, open_task(frame, task)),
+        facts=[fact for fact in known_facts(engine, open_task(frame, task)) if fact[1] not in more.told],
     )
     baseline = engine.store_text(baseline_text(parts, frame.language), frame)
     return frame.with_(

@@ -25,9 +25,9 @@ Agent = CompiledStateGraph[Any, Any, Any, Any]
 Script = Callable[[Request], Reply]
 
 
-def memory_in(root: Path) -> Memory:
+def memory_in(root: Path, **kw: Any) -> Memory:
     """A memory whose facts are looked up by words only: nothing to load, nothing to train."""
-    return Memory(root, index=LexicalIndex(root / "by_words.sqlite"))
+    return Memory(root, index=LexicalIndex(root / "by_words.sqlite"), **kw)
 
 
 def body(number: int, words: int = 700) -> str:
