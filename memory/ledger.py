@@ -126,20 +126,32 @@ class Ledger:
             return _grant(db, chain, holder, want, overdraft=overdraft)
 
     def settle(self, chain: Sequence[str], holder: str, spent: Spend, keep: Spend) -> None:
-        """Book what a step has taken and hold `keep` from now on, as far as what was held allows it."""
+        """Book what a step has taken and hold `keep` from now on, as far as what was held allows it.
+
+        The step that went over was its holder's last: nothing is kept of it, and what it did not need after
+        all is taken back from the account.
+        """
         with self._db.write() as db:
             for key in chain:
-                held = db.execute(
-                    "SELECT steps, tokens, cost FROM holds WHERE account = ? AND holder = ?",
-                    (_key(key), _key(holder)),
-                ).fetchone() or (0.0, 0.0, 0.0)
+                held = Spend(
+                    *db.execute(
+                        "SELECT steps, tokens, cost FROM holds WHERE account = ? AND holder = ?",
+                        (_key(key), _key(holder)),
+                    ).fetchone()
+                    or ()
+                )
                 rest = Spend(*(max(0.0, min(k, h - s)) for k, h, s in zip(keep, held, spent, strict=True)))
+                over = db.execute(
+                    "UPDATE accounts SET over_tokens = max(0, over_tokens - max(0, ?)), "
+                    "over_cost = max(0, over_cost - max(0, ?)) WHERE key = ? AND overdrawn = ?",
+                    (held.tokens - spent.tokens, held.cost - spent.cost, _key(key), _key(holder)),
+                ).rowcount
                 db.execute(
                     "UPDATE accounts SET spent_steps = spent_steps + ?, spent_tokens = spent_tokens + ?, "
                     "spent_cost = spent_cost + ?, ran = max(ran, ?) WHERE key = ?",
                     (*spent, self.elapsed(key), _key(key)),
                 )
-                _hold(db, key, holder, rest)
+                _hold(db, key, holder, Spend() if over else rest)
 
     def release(self, holder: str) -> None:
         """Give back what a holder, and all that was delegated below it, still holds."""

@@ -89,7 +89,10 @@ def within(conclusion: Conclusion, share: int, memory: Memory, holder: str) -> C
         bare = replace(bare, evidence=(), reason=bare.reason[:60])
         left = limit - count_text(bare.text())
     shown = condense(conclusion.answer, left) if left >= MIN_ANSWER else ""
-    return replace(bare, answer=shown or f"({len(conclusion.answer):,} chars, stored)")
+    stub = replace(bare, answer=shown or f"({len(conclusion.answer):,} chars, stored)")
+    whole = replace(conclusion, evidence=bare.evidence, reason=bare.reason)
+    # A stub that is no smaller than what it stands for would only hide it.
+    return whole if count_text(whole.text()) <= count_text(stub.text()) else stub
 
 
 def last_answer(messages: Sequence[BaseMessage]) -> str:

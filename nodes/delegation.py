@@ -108,7 +108,8 @@ def orders(
     purse = purse_of(engine, frame.session, state.get("messages") or [], config, state.get("purse"))
     if not purse.pays:
         engine.memory.ledger.open(purse.chain[-1], UNBOUNDED.limits)
-    room = engine.lines.offload - engine.charged(frame, frame.size)
+    # Between the first line and the second a window stands for long; the second is the one that is defended.
+    room = engine.lines.compact - engine.charged(frame, frame.size)
     share = int(SHARE_OF_ROOM * max(0, room) / len(calls))
     # Named by the message's tag to be: call ids repeat across turns, even within one.
     tag = engine.memory.archive.last(frame.session) + 1

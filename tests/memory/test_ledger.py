@@ -5,7 +5,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headwater.memory.ledger import Ledger, Limits, Short, Spend
@@ -21,6 +21,7 @@ moves = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(moves, st.integers(1, 30), st.integers(50, 4_000), st.floats(0.01, 2.0))
+@example([("a", 1, 1.0), ("b", 100, 0.5), ("b", 1, 1.0), ("b", 50, 1.0)], 4, 50, 1.0)
 def test_m26_no_schedule_spends_more_than_the_purse_plus_one_step(
     tmp_path_factory: pytest.TempPathFactory,
     schedule: list[tuple[str, int, float]],
