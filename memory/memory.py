@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from headwater.memory.archive import Archive
 from headwater.memory.artifacts import Artifacts
@@ -35,7 +35,8 @@ class Memory:
         tenant: Whose facts: no fact of another tenant is ever read.
         project: Of which project.
         repository: A folder of the project; the commits of the git repository around it can be searched.
-            By default the current folder; None: no commits.
+            By default the current folder, but none for a tenant with a name: the folder is the server's then.
+            False: no commits.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class Memory:
         embeddings: Embeddings | None = None,
         tenant: str = "default",
         project: str = "default",
-        repository: str | Path | None = ".",
+        repository: str | Path | Literal[False] | None = None,
     ) -> None:
         self.root = Path(root).expanduser().absolute()
         self.tenant = tenant
@@ -57,7 +58,9 @@ class Memory:
         self.limits = Limits(self.root / "limits.json")
         self.runs = Runs(self.root / "runs.sqlite")
         self.sessions = Sessions(self.root / "sessions.sqlite", tenant=tenant, project=project)
-        self.commits = Commits(None if repository is None else Path(repository).expanduser().absolute())
+        if repository is None:
+            repository = "." if tenant == "default" else False
+        self.commits = Commits(Path(repository).expanduser().absolute() if repository else None)
         self._given_store = store
         self._given_index = index
         self._embeddings = embeddings
