@@ -87,6 +87,7 @@ def main() -> None:
     texts = [entry.text for _, entries, _ in every for entry in entries]
     asked = [query.text for _, _, queries in every for query in queries][:: 1_000 // ASKED]
     latencies: list[Latency] = []
+    REPORT.write_text(markdown(rows, latencies), encoding="utf-8")
     for size in SIZES:
         timed = latency(size, texts, asked, console)
         console.print(f"{timed.facts:,} facts: p50 {timed.median:.0f} ms, p95 {timed.p95:.0f} ms")
@@ -263,6 +264,8 @@ def markdown(rows: Sequence[Row], latencies: Sequence[Latency]) -> str:
         ratios = [f"{b / p:.2f}" for b, p in zip(both, plain, strict=True)]
         gains = [f"{b - max(p, v):+.3f}" for b, p, v in zip(both, plain, vectors, strict=True)]
         lines.append(f"| {row.name} | {' | '.join(ratios)} | {' | '.join(gains)} |")
+    if not latencies:
+        return "\n".join(lines) + "\n"
     lines += [
         "",
         "## How long a search takes",
