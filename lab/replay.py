@@ -234,7 +234,7 @@ def replay(
     told = covered = 0
     with (
         tempfile.TemporaryDirectory() as folder,
-        Memory(folder) as memory,
+        Memory(folder, repository=False) as memory,
         StrictProvider(
             player.script,
             window=window,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from headwater.memory.archive import Archive
 from headwater.memory.artifacts import Artifacts
@@ -38,7 +38,8 @@ class Memory:
         tenant: Whose facts: no fact of another tenant is ever read.
         project: Of which project.
         repository: A folder of the project; the commits of the git repository around it can be searched.
-            By default the current folder; None: no commits.
+            By default the current folder, but none for a tenant with a name: the folder is the server's then.
+            False: no commits.
         project_docs: The folder whose AGENTS.md, CONTEXT.md and CLAUDE.md every session is shown, or
             `ProjectDocs` of one's own; None for none.
         user_profile: Whether sessions are shown what is kept about the user, and the dreamer may learn it.
@@ -53,7 +54,7 @@ class Memory:
         embeddings: Embeddings | None = None,
         tenant: str = "default",
         project: str = "default",
-        repository: str | Path | None = ".",
+        repository: str | Path | Literal[False] | None = None,
         project_docs: str | Path | ProjectDocs | None = None,
         user_profile: bool = False,
     ) -> None:
@@ -68,9 +69,10 @@ class Memory:
         self.shelf: Shelf = Shelf(self.root / "shelf.sqlite", self.archive)
         self.scales: Scales = Scales(self.root / "scales.json")
         self.sessions: Sessions = Sessions(self.root / "sessions.sqlite", tenant=tenant, project=project)
-        self.commits: Commits = Commits(
-            None if repository is None else Path(repository).expanduser().absolute()
-        )
+        if repository is None:
+            repository = "." if tenant == "default" else False
+        folder = Path(repository).expanduser().absolute() if repository else None
+        self.commits: Commits = Commits(folder)
         self.docs = ProjectDocs.of(project_docs)
         self.user_profile: bool = user_profile
         self._given_store = store
