@@ -1,6 +1,6 @@
 """The tools through which a model governs its own window: read back, look up, note, let go, remember."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Protocol
 
 from langchain_core.runnables import RunnableConfig
@@ -9,7 +9,9 @@ from langgraph.prebuilt import InjectedState
 
 from headwater.memory import Category, FactRefused, Memory, StorageError, UnknownTag, page
 from headwater.memory.sessions import may_open
+from headwater.nodes.lineage import own_tags
 from headwater.nodes.remote import look_up
+from headwater.nodes.told import ToldRows
 from headwater.window.face import safe, text_of
 from headwater.window.frame import Frame
 from headwater.window.marks import TagError, mark, parse_ranges, tag_of
@@ -18,6 +20,7 @@ from headwater.window.tokens import count_text
 
 EXPAND_TOKENS = 15_000
 _SHARE = 0.15
+_HITS = 8
 
 
 class Desk(Protocol):
@@ -34,6 +37,10 @@ class Desk(Protocol):
     @property
     def subagents(self) -> Sequence[Any]:
         """Whom it may delegate to."""
+
+    @property
+    def told(self) -> ToldRows:
+        """What was read of told history."""
 
     def frame(self, state: Mapping[str, Any], config: RunnableConfig | None = None) -> Frame:
         """Whose session the state is."""
@@ -76,11 +83,13 @@ def context_tools(engine: Desk) -> list[BaseTool]:
 
         session: only to open the evidence of a sub-agent's conclusion.
         """
-        own = engine.frame(state or {}, config).session
+        frame = engine.frame(state or {}, config)
+        own = frame.session
         opened = session or own
         if may_open(memory, own, opened) and (place := place_of(memory, opened)):
             return safe(look_up(place, session=place["thread"], tags=tags, tokens=_page_tokens(engine)))
-        return expand(memory, own, opened, tags, _page_tokens(engine))
+        owned = own_tags(engine, frame, state or {}) if opened == own else None
+        return expand(memory, own, opened, tags, _page_tokens(engine), owned)
 
     def ctx_search(
         query: str,
@@ -88,7 +97,8 @@ def context_tools(engine: Desk) -> list[BaseTool]:
         config: Annotated[RunnableConfig | None, InjectedToolArg] = None,
     ) -> str:
         """Search long-term facts and this session's whole history; open what it finds with ctx_expand."""
-        return _search(memory, engine.frame(state or {}, config).session, query)
+        frame = engine.frame(state or {}, config)
+        return _search(memory, frame.session, query, own_tags(engine, frame, state or {}))
 
     def ctx_note(
         text: str, kind: Literal["goal", "constraint", "exclusion", "decision", "preference", "note"] = "note"
@@ -167,7 +177,14 @@ def read(memory: Memory, path: str, offset: int, limit: int, char_offset: int | 
     return safe(f"{part.text}\n⟪{part.total_lines:,} lines, {part.total_chars:,} chars; go on with {more}⟫")
 
 
-def expand(memory: Memory, own: str, session: str, tags: str, limit: int) -> str:
+def expand(
+    memory: Memory,
+    own: str,
+    session: str,
+    tags: str,
+    limit: int,
+    owned: Callable[[int], bool] | None = None,
+) -> str:
     if not may_open(memory, own, session):
         raise ToolException(f"{session!r} is not this session or a sub-agent of it")
     try:
@@ -180,7 +197,10 @@ def expand(memory: Memory, own: str, session: str, tags: str, limit: int) -> str
             raise ToolException(
                 f"unknown: {', '.join(map(mark, unknown[:8]))}; this session has §1§ to §{last}§"
             )
-        return _pages(memory, session, wanted, limit)
+        strange = [t for t in wanted if owned is not None and not owned(t)]
+        if len(strange) == len(wanted):
+            raise ToolException(f"{', '.join(map(mark, strange[:8]))}: of another branch of this session")
+        return _pages(memory, session, [t for t in wanted if t not in set(strange)], limit)
     except (TagError, UnknownTag) as error:
         raise ToolException(str(error)) from error
 
@@ -212,13 +232,16 @@ def _full(message: Any) -> str:
     return text_of(message) + "".join(calls)
 
 
-def _search(memory: Memory, session: str, query: str) -> str:
+def _search(memory: Memory, session: str, query: str, owned: Callable[[int], bool]) -> str:
     if not query.strip():
         raise ToolException("the query is empty")
     facts = memory.facts.search(query, k=5)
-    found = memory.archive.search(session, query, limit=8)
+    found = memory.archive.search(session, query, limit=_HITS)
+    if not all(owned(tag) for tag, _ in found):
+        # Another branch's are passed over: look further for as many of its own.
+        found = [hit for hit in memory.archive.search(session, query, limit=8 * _HITS) if owned(hit[0])]
     lines = [f"fact [{fact.category}] {fact.content}" for fact, _ in facts]
-    lines += [f"{mark(tag)} {snippet}" for tag, snippet in found]
+    lines += [f"{mark(tag)} {snippet}" for tag, snippet in found[:_HITS]]
     return safe("\n".join(lines)) or "Nothing found; try other words."
 
 
