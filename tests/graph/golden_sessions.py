@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from headwater import Prices, WindowPolicy, build_agent
+from headwater import WindowPolicy, build_agent
 from headwater.lab.provider import Reply, Request, StrictProvider, ToolCall
 from tests.graph.world import WINDOW, Event, config, memory_in, says
 
@@ -185,7 +185,8 @@ def written(scene: Scene, played: Played) -> str:
     """The last request of a session as text: nothing left out, nothing that two requests could share."""
     raw = json.loads(played.sent[-1])
     names = [made["function"]["name"] for made in raw["tools"]]
-    last = f"# {scene.name}: request {len(played.sent)}, {played.kind}, by {' '.join(played.remedies) or 'nothing'}"
+    ways = " ".join(played.remedies) or "nothing"
+    last = f"# {scene.name}: request {len(played.sent)}, {played.kind}, by {ways}"
     return "\n".join([last, f"# tools: {' '.join(names)}", *map(row_text, raw["messages"]), ""])
 
 
