@@ -131,7 +131,8 @@ class Played:
 
 def play(scene: Scene, root: Path, start: float = 0.0) -> Played:
     """Play a session with its files in a folder, from a time on; a folder that has one goes on with it."""
-    now, plan, told, played = start, iter(()), 0, Played()
+    plan: Iterator[Reply] = iter(())
+    now, played = start, Played()
 
     def script(request: Request) -> Reply:
         nonlocal plan
