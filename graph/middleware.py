@@ -36,6 +36,7 @@ from headwater.nodes.context_tools import context_tools as tools_for
 from headwater.nodes.engine import Engine, frame_in
 from headwater.nodes.remember import remember
 from headwater.nodes.state import State, Update, merge_tags
+from headwater.nodes.told import ToldRows
 from headwater.nodes.tools import refusal_of
 from headwater.nodes.walk import Ask, Effect, Step, walk
 from headwater.window.frame import Frame
@@ -254,6 +255,12 @@ class _Desk:
     def subagents(self) -> Sequence[Any]:
         """None of ours: such an agent delegates by tools of its own."""
         return ()
+
+    @property
+    def told(self) -> ToldRows:
+        """What the latest of them has read; before the first call there is nothing to have read."""
+        latest: Engine | None = self._engines.latest
+        return latest.told if latest is not None else ToldRows()
 
     @property
     def lines(self) -> Lines:

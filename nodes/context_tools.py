@@ -1,6 +1,6 @@
 """The tools through which a model governs its own window: read back, look up, note, let go, remember."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Protocol
 
 from langchain_core.runnables import RunnableConfig
@@ -9,8 +9,10 @@ from langgraph.prebuilt import InjectedState
 
 from headwater.memory import Category, FactRefused, Memory, StorageError, UnknownTag, page
 from headwater.memory.lineage import may_open
+from headwater.nodes.lineage import own_tags
 from headwater.nodes.remote import look_up
 from headwater.nodes.search import LIMIT, Seen, search
+from headwater.nodes.told import ToldRows
 from headwater.window.face import safe, text_of
 from headwater.window.frame import Frame
 from headwater.window.marks import TagError, mark, parse_ranges, tag_of
@@ -35,6 +37,10 @@ class Desk(Protocol):
     @property
     def subagents(self) -> Sequence[Any]:
         """Whom it may delegate to."""
+
+    @property
+    def told(self) -> ToldRows:
+        """What was read of told history."""
 
     def frame(self, state: Mapping[str, Any], config: RunnableConfig | None = None) -> Frame:
         """Whose session the state is."""
@@ -80,11 +86,13 @@ def context_tools(engine: Desk) -> list[BaseTool]:
 
         session: only for what a sub-agent's conclusion or ctx_search names with its session.
         """
-        own = engine.frame(state or {}, config).session
+        frame = engine.frame(state or {}, config)
+        own = frame.session
         opened = session or own
         if may_open(memory, own, opened) and (place := place_of(memory, opened)):
             return safe(look_up(place, session=place["thread"], tags=tags, tokens=_page_tokens(engine)))
-        return expand(memory, own, opened, tags, _page_tokens(engine))
+        owned = own_tags(engine, frame, state or {}) if opened == own else None
+        return expand(memory, own, opened, tags, _page_tokens(engine), owned)
 
     def ctx_search(
         query: str,
@@ -176,7 +184,14 @@ def read(memory: Memory, path: str, offset: int, limit: int, char_offset: int | 
     return safe(f"{part.text}\n⟪{part.total_lines:,} lines, {part.total_chars:,} chars; go on with {more}⟫")
 
 
-def expand(memory: Memory, own: str, session: str, tags: str, limit: int) -> str:
+def expand(
+    memory: Memory,
+    own: str,
+    session: str,
+    tags: str,
+    limit: int,
+    owned: Callable[[int], bool] | None = None,
+) -> str:
     try:
         if not may_open(memory, own, session) and session not in memory.sessions:
             raise ToolException(f"{session!r} is not this session, a sub-agent of it, or of this project")
@@ -189,7 +204,10 @@ def expand(memory: Memory, own: str, session: str, tags: str, limit: int) -> str
             raise ToolException(
                 f"unknown: {', '.join(map(mark, unknown[:8]))}; this session has §1§ to §{last}§"
             )
-        return _pages(memory, session, wanted, limit)
+        strange = [t for t in wanted if owned is not None and not owned(t)]
+        if len(strange) == len(wanted):
+            raise ToolException(f"{', '.join(map(mark, strange[:8]))}: of another branch of this session")
+        return _pages(memory, session, [t for t in wanted if t not in set(strange)], limit)
     except (TagError, UnknownTag, StorageError) as error:
         raise ToolException(str(error)) from error
 
@@ -233,6 +251,7 @@ def _search(engine: Desk, frame: Frame, state: dict[str, Any], query: str, limit
                 limit,
                 tokens=_page_tokens(engine),
                 seen=in_sight,
+                owned=own_tags(engine, frame, state),
                 language=frame.language,
             )
         )

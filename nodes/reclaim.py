@@ -37,6 +37,11 @@ def reclaim(engine: Engine) -> Node:
         frame, edits = apply_edits(engine, frame, messages, wanted)
         step["tried"] = [*step.get("tried", ()), "reclaim"]
         emit("reclaim", session=frame.session, tags=sorted(edits), deep=deep)
+        if not edits:
+            reason = (
+                "no stub is smaller than what is left" if deep else "no tool result before the newest arc"
+            )
+            emit("nothing_freed", session=frame.session, remedy="reclaim", reason=reason)
         return saved(frame, edits=edits, step=step)
 
     return node

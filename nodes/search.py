@@ -4,7 +4,7 @@ Facts, this session's history with the past it was forked from, the project's ot
 What stands in the window is left out; what is found names the tags that `ctx_expand` opens.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from headwater.memory import Fact, Memory
@@ -40,6 +40,7 @@ def search(
     *,
     tokens: int = TOKENS,
     seen: Seen | None = None,
+    owned: Callable[[int], bool] = lambda tag: True,
     language: str = "en",
 ) -> str:
     """The answer of `ctx_search`: one line a find, best first.
@@ -51,6 +52,7 @@ def search(
         limit: Lines, 1 to 50.
         tokens: What the answer may take, never more than 4,096.
         seen: What is in sight and is left out.
+        owned: Which of the session's tags are of the branch that asks.
         language: "zh" or "en".
 
     Raises:
@@ -66,7 +68,7 @@ def search(
     seen = seen or Seen()
     found = [
         *_facts(memory, session, query, limit, seen),
-        *_ranked(_MESSAGE, _messages(memory, session, query, limit, seen)),
+        *_ranked(_MESSAGE, _messages(memory, session, query, limit, seen, owned)),
         *_ranked(_ELSEWHERE, _elsewhere(memory, session, query, limit)),
         *_ranked(_COMMIT, _commits(memory, query, limit)),
     ]
@@ -103,8 +105,13 @@ def _origin(memory: Memory, session: str, fact: Fact) -> str:
     return f" (from {_tags(tags)}{_opened_by(session, where, tags)})"
 
 
-def _messages(memory: Memory, session: str, query: str, limit: int, seen: Seen) -> list[str]:
+def _messages(
+    memory: Memory, session: str, query: str, limit: int, seen: Seen, owned: Callable[[int], bool]
+) -> list[str]:
     found = memory.archive.search(session, query, limit + len(seen.tags))
+    if not all(owned(tag) for tag, _ in found):
+        # Another branch's are passed over: look further for as many of its own.
+        found = [hit for hit in memory.archive.search(session, query, 8 * limit) if owned(hit[0])]
     return [f"{mark(tag)} {text}" for tag, text in found if tag not in seen.tags][:limit]
 
 

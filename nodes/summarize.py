@@ -24,10 +24,12 @@ from headwater.nodes.historian import Ask, Historian, Telling, Told
 from headwater.nodes.recall import compartments
 from headwater.nodes.state import State, Update
 from headwater.window.compartments import WorkState
+from headwater.window.context import Parts, delta_text
 from headwater.window.frame import Frame
 from headwater.window.marks import tag_of
 from headwater.window.policy import Level
 from headwater.window.sizes import window_of
+from headwater.window.tokens import count_text
 
 MIN_CHUNK, MAX_CHUNK = 8_000, 50_000
 PATIENCE = 300.0
@@ -146,7 +148,7 @@ class _Compaction:
         if self.only_ready or self._enough():
             return (), None
         self.stretch = stretch_to_tell(self.engine, self.frame, self.messages)
-        if not self.stretch:
+        if not self._worth_telling():
             return (), None
         models = self._models()
         told = compartments(self.engine, self.frame)
@@ -165,6 +167,26 @@ class _Compaction:
             self._publish(told)
         adopted = Adopted(self.frame, self.gone, self.facts)
         return saved(self.frame, **channels(self.state, adopted), step=_tried(self.state))
+
+    def _worth_telling(self) -> bool:
+        """Whether telling the stretch can make the window smaller; where not, says so, and nothing is asked
+        or spent.
+        """
+        frame, stretch = self.frame, self.stretch
+        if not stretch:
+            emit("nothing_freed", session=frame.session, remedy="summarize", reason="all is protected")
+            return False
+        first, last = stretch[0][0], stretch[-1][0]
+        with self.engine.view(frame, self.messages) as view:
+            shown = view.span(first, last)
+        # What the told stretch shows at the least: its pins, word for word, and a title.
+        pins = [pin for pin in frame.pins if frame.boundary < pin.tag <= last]
+        least = count_text(delta_text(Parts(pins=pins, history=f"### §{first}–{last}§"), frame.language))
+        if shown > least:
+            return True
+        reason = f"{shown:,} tokens are left to tell, and telling them takes {least:,}"
+        emit("nothing_freed", session=frame.session, remedy="summarize", reason=reason)
+        return False
 
     def _enough(self) -> bool:
         """Whether what was taken in has brought the window below the line."""

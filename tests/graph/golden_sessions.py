@@ -132,7 +132,7 @@ class Played:
 def play(scene: Scene, root: Path, start: float = 0.0) -> Played:
     """Play a session with its files in a folder, from a time on; a folder that has one goes on with it."""
     plan: Iterator[Reply] = iter(())
-    now, told, played = start, 0, Played()
+    now, played = start, Played()
 
     def script(request: Request) -> Reply:
         nonlocal plan
@@ -186,8 +186,8 @@ def written(scene: Scene, played: Played) -> str:
     """The last request of a session as text: nothing left out, nothing that two requests could share."""
     raw = json.loads(played.sent[-1])
     names = [made["function"]["name"] for made in raw["tools"]]
-    by = " ".join(played.remedies) or "nothing"
-    last = f"# {scene.name}: request {len(played.sent)}, {played.kind}, by {by}"
+    ways = " ".join(played.remedies) or "nothing"
+    last = f"# {scene.name}: request {len(played.sent)}, {played.kind}, by {ways}"
     return "\n".join([last, f"# tools: {' '.join(names)}", *map(row_text, raw["messages"]), ""])
 
 

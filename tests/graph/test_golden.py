@@ -1,4 +1,4 @@
-"""What is sent, to the byte: one kept request for each kind of pass, equal in every process and at any time.
+"""What is sent, to the byte: one kept request for each kind of pass, the same in each process, at any time.
 
 Where a change is meant to move what is sent, write the kept requests anew with
 `python -m tests.graph.golden_sessions` and read the difference before it is committed.
@@ -51,7 +51,7 @@ def output(process: "subprocess.Popen[str]") -> str:
 
 
 def test_g18_the_bytes_are_the_same_in_every_process_hash_seed_and_week(tmp_path: Path) -> None:
-    """Every request of every kind of pass, in processes of other hash seeds with clocks years apart."""
+    """Every request of every kind of pass, in processes with other hash seeds, their clocks years apart."""
     names = ["execute", "fold-cold", "fold-model", "reclaim-95-deep"]
     started = [
         run(["digests", *given, *names], seed) for seed, given in (("0", ["0"]), ("4242", ["1792888000"]))

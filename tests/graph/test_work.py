@@ -42,7 +42,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 def test_c23_a_step_costs_the_same_after_sixty_compactions_as_after_six(
     memory: Memory, work: Counter[str]
 ) -> None:
-    """C23: neither the history that is decoded nor the messages that are weighed grow with it."""
+    """C23: neither the told history that is read nor the messages that are weighed grow with it."""
     costs: list[Counter[str]] = []
     with StrictProvider(talk, window=WINDOW) as provider:
         agent = build_agent(
