@@ -27,7 +27,9 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     nav = config.nav or []
     placed = set(re.findall(r"[\w/]+\.md", json.dumps(nav)))
     sections = {name: pages for entry in nav for name, pages in entry.items() if isinstance(pages, list)}
-    sections["Notebooks"] += [_uri(f"notebooks/{n.name}") for n in sorted((ROOT / "notebooks").glob("*.ipynb"))]
+    sections["Notebooks"] += [
+        _uri(f"notebooks/{n.name}") for n in sorted((ROOT / "notebooks").glob("*.ipynb"))
+    ]
     sections["How it works"] += [d.name for d in sorted((ROOT / "docs").glob("*.md")) if d.name not in placed]
     return config
 
@@ -36,7 +38,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the READMEs and every file and folder of the repository that a document links to."""
     known = {file.src_uri: f"docs/{file.src_uri}" for file in files if file.src_uri.endswith(".md")}
     known |= HOMES
-    apart = ["CHANGELOG.md", "CONTRIBUTING.md", *(f"notebooks/{n.name}" for n in ROOT.glob("notebooks/*.ipynb"))]
+    apart = [
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        *(f"notebooks/{n.name}" for n in ROOT.glob("notebooks/*.ipynb")),
+    ]
     wanted = [*HOMES.items(), *((_uri(path), path) for path in apart)]
     seen = set(known.values())
     for source in known.values():

@@ -14,7 +14,9 @@ from headwater import graph, memory, nodes, window
 
 ROOT = Path(__file__).parents[1]
 # What a browser loads by itself; a link that a reader may follow is another matter.
-_LOADED = re.compile(r"""<(?:script|img|iframe|source)\b[^>]*\bsrc=["']([^"']+)|<link\b[^>]*\bhref=["']([^"']+)""")
+_LOADED = re.compile(
+    r"""<(?:script|img|iframe|source)\b[^>]*\bsrc=["']([^"']+)|<link\b[^>]*\bhref=["']([^"']+)"""
+)
 _STYLED = re.compile(r"""(?:url\(|@import )\s*["']?([^"')]+)""")
 _FOLLOWED = re.compile(r"""<a\b[^>]*\bhref=["']([^"']+)""")
 _ANCHOR = re.compile(r"""\b(?:id|name)=["']([^"']+)""")
