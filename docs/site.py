@@ -22,11 +22,28 @@ _FENCE = re.compile(r"(^```.*?^```$)", re.M | re.S)
 _LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".html": "html"}
 
 
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Put every notebook, and every page of docs/ that has no place yet, into the navigation."""
+    nav = config.nav or []
+    placed = set(re.findall(r"[\w/]+\.md", json.dumps(nav)))
+    sections = {name: pages for entry in nav for name, pages in entry.items() if isinstance(pages, list)}
+    sections["Notebooks"] += [
+        _uri(f"notebooks/{n.name}") for n in sorted((ROOT / "notebooks").glob("*.ipynb"))
+    ]
+    sections["How it works"] += [d.name for d in sorted((ROOT / "docs").glob("*.md")) if d.name not in placed]
+    return config
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the READMEs and every file and folder of the repository that a document links to."""
     known = {file.src_uri: f"docs/{file.src_uri}" for file in files if file.src_uri.endswith(".md")}
     known |= HOMES
-    wanted = [*HOMES.items(), *((_uri(path), path) for path in ("CHANGELOG.md", "CONTRIBUTING.md"))]
+    apart = [
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        *(f"notebooks/{n.name}" for n in ROOT.glob("notebooks/*.ipynb")),
+    ]
+    wanted = [*HOMES.items(), *((_uri(path), path) for path in apart)]
     seen = set(known.values())
     for source in known.values():
         wanted += [(_uri(path), path) for path in _outside(source)]
@@ -76,6 +93,8 @@ def _uri(path: str) -> str:
             return uri
     if path.startswith("docs/") and (ROOT / path).is_file():
         return path.removeprefix("docs/")
+    if path.startswith("docs/") and (ROOT / path).is_dir():
+        return f"{path.removeprefix('docs/')}/index.md"
     return f"source/{path}" if path.endswith(".md") else f"source/{path}.md"
 
 

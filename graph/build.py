@@ -84,7 +84,8 @@ def build_agent(
             earlier cannot serve; None serves the deterministic digest.
         policy: When and on what to act.
         memory: Where sessions, artifacts and facts live; default: `.headwater` in the working directory.
-        checkpointer, store: LangGraph's, as for any graph.
+        checkpointer: LangGraph's, as for any graph.
+        store: LangGraph's; the truth about facts, where `memory` is none or a path.
         prices: The provider's, to decide when moving the window pays.
         budget: What one round of it, and all it delegates to, may use; None bounds only depth and number
             of sub-agents.

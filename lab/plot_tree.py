@@ -1,4 +1,4 @@
-"""The tree of agents as a picture: who worked for whom, how far, and how each ended; from its events."""
+"""The tree of agents as a picture: who worked for whom, how far, how each ended; from the event stream."""
 
 from typing import TYPE_CHECKING
 

@@ -134,7 +134,11 @@ class StrictProvider:
         clock: Seconds, for the cache alone.
         models: Windows by model name.
         block: Granularity of the cache, in tokens.
-        one_system, signed_thinking, bound_thinking, foreign_thinking, call_id_limit: See `Strictness`.
+        one_system: See `Strictness`.
+        signed_thinking: See `Strictness`.
+        bound_thinking: See `Strictness`.
+        foreign_thinking: See `Strictness`.
+        call_id_limit: See `Strictness`.
         keep_raw: Keep each request's bytes in its `Exchange`.
         ledger: Is told the parts of every accepted request that is not for a summariser.
 

@@ -21,6 +21,7 @@ RECALL_TAG = "headwater-memory"
 
 Scope = Literal["project", "user", "session"]
 Trust = Literal["user", "agent", "tool"]
+"""Who says so."""
 Status = Literal["active", "permanent", "archived"]
 
 _SCOPES, _TRUSTS = ("project", "user", "session"), ("user", "agent", "tool")

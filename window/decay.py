@@ -55,8 +55,9 @@ def decay_tier(age: int, importance: int, pressure: float) -> int:
     Raises:
         DecayError: As ``half_life``, and for a negative age.
 
-    >>> [decay_tier(age, 50, 1.0) for age in (0, 5, 18, 32, 63)]
-    [1, 2, 3, 4, 5]
+    Example:
+        >>> [decay_tier(age, 50, 1.0) for age in (0, 5, 18, 32, 63)]
+        [1, 2, 3, 4, 5]
     """
     if age < 0:
         raise DecayError(f"age {age!r} is negative; count from the newest compartment, which is 0")
