@@ -46,6 +46,7 @@ _PLANS: Mapping[str, Callable[[World], list[Change]]] = {
     "pin_key_files": pin_key_files,
 }
 _ALL_FACTS = 10**9
+_NEWEST = 1_000
 
 
 class LeaseLost(RuntimeError):
@@ -64,8 +65,8 @@ class Dreamer:
         hours: When it may run by itself, "02:00-06:00", in the zone's time; the end is not included.
         zone: Of the hours and of dates; None is this computer's.
         budget: Tokens that one run may spend on the model.
-        sessions: Those whose messages may be read; by default the ones that this project's facts came from,
-            since an archive may hold other tenants' sessions.
+        sessions: Those whose messages may be read; by default the newest of this project, and the ones that
+            its facts came from, since an archive may hold other tenants' sessions.
         clock: Seconds since 1970.
         lease: Seconds for which a step holds off other processes.
         progress: Called before and after each change, and at each task, with a word on it.
@@ -243,7 +244,8 @@ class Dreamer:
         archive = self._memory.archive
         named = self._sessions
         if named is None:
-            named = sorted({f.source.session for f in facts.values() if f.source is not None})
+            own = self._memory.sessions.newest(_NEWEST)
+            named = sorted({*own, *(f.source.session for f in facts.values() if f.source is not None)})
         there = set(archive.sessions())
         return World(
             facts=facts,
