@@ -334,3 +334,19 @@ def test_g16_the_projects_own_sessions_are_read_without_being_named(
     assert dreams.dream("user_memories", now=True).entries == []
     memory.sessions.claim(SESSION)
     assert len(dreams.dream("user_memories", now=True).entries) == 1
+
+
+def test_g16_what_was_taken_back_is_not_done_again_the_next_night(
+    memory: Memory, project: Path, clock: Clock
+) -> None:
+    fill(memory)
+    dreams = dreamer(memory, project, clock)
+    before = state(memory, project, dreams)
+    dreams.undo(dreams.dream().run)
+    clock.now += DAY
+    fresh = memory.facts.write("the mascot is a heron", "NAMING", now=NIGHT - 300 * DAY, importance=5)
+    report = dreams.dream()
+    assert {e.change.target for e in report.entries if e.change.kind in ("facts", "write")} == {fresh.id}
+    dreams.undo(report.run)
+    memory.facts.forget(fresh.id)
+    assert state(memory, project, dreams)["facts"] == before["facts"]
