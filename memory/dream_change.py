@@ -48,6 +48,12 @@ class Change:
     after: Any = None
     text: str = ""
 
+    @property
+    def matter(self) -> tuple[str, str, str]:
+        """What is proposed, whatever the values are by now: a person who undid it does not want it again."""
+        said = self.after if self.kind == "section" else self.text if not self.target else ""
+        return self.task, self.target, str(said)
+
     def to_dict(self) -> dict[str, Any]:
         """The form that the journal and `--json` hold."""
         return asdict(self)

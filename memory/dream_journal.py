@@ -125,6 +125,12 @@ class Journal:
         ]
         return [entry for entry in found if not states or entry.state in states]
 
+    def refused(self) -> set[tuple[str, str, str]]:
+        """The matter of all changes that a person has taken back; kept values are made anew each time."""
+        undone = [run.id for run in self.runs() if run.state == "undone"]
+        changes = [entry.change for run in undone for entry in self.entries(run, "undone")]
+        return {change.matter for change in changes if change.kind != "kept"}
+
     def mark(self, run: str, entry: Entry) -> None:
         """Note what became of a change; with it, the values that it had to do with."""
         with self._db.write() as db:

@@ -32,6 +32,7 @@ _NEGATION = re.compile(
     r"|[不没无别勿非未]|禁|除了|避免|停用",
     re.IGNORECASE,
 )
+_HAN = re.compile(r"[\u3400-\u9fff]+")
 _NUMBER = re.compile(r"\d+(?:\.\d+)*")
 _RUN = re.compile(r"[^\W_]+(?:[./:@#_\-]+[^\W_]+)*")
 
@@ -50,7 +51,7 @@ def sense(text: str) -> tuple[str, ...]:
     False
     """
     plain = _CJK_FILLERS.sub("", unicodedata.normalize("NFKC", bare(text)).casefold())
-    words = [run for run in _RUN.findall(plain) if run not in _FILLERS]
+    words = [run for run in _RUN.findall(_HAN.sub(r" \g<0> ", plain)) if run not in _FILLERS]
     return (*words, "|", *_SIGNS.findall(plain)) if words else ()
 
 

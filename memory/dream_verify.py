@@ -67,7 +67,7 @@ def verify(world: World) -> list[Change]:
     looked = {key: value for key, value in looked.items() if key in world.facts}
     if looked != before:
         fresh = sum(before.get(key) != value for key, value in looked.items())
-        reason = f"{fresh} facts held against their files, {len(changes)} of them did not hold"
+        reason = f"facts held against their files: {fresh}, of which did not hold: {len(changes)}"
         changes.append(Change("verify", "kept", VERIFIED, reason, before or None, looked))
     return changes
 
@@ -112,7 +112,9 @@ def _gone(world: World, item: Fact, name: str) -> Change | None:
 
 def _setting(world: World, item: Fact, name: str, text: str) -> Change | None:
     """A setting that the file gives another value than the fact does."""
-    for found in _SETTING.finditer(item.content):
+    # A path's own ending is no setting; blanks in its place keep positions as they are.
+    plain = _FILE.sub(lambda path: " " * len(path[0]), item.content)
+    for found in _SETTING.finditer(plain):
         key, value = found[1], found[2]
         values = {v for k, v in _settings_of(text) if k.casefold() == key.casefold()}
         if len(values) != 1 or value in values:

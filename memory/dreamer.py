@@ -16,14 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.memory.dream_apply import Hands
-from headwater.memory.dream_change import TASKS, Change, DreamError, Entry, Outcome, Report
-from headwater.memory.dream_facts import archive_stale, consolidate, improve
+from headwater.memory.dream_change import TASKS, DreamError, Entry, Outcome, Report
 from headwater.memory.dream_hours import Hours
 from headwater.memory.dream_journal import Journal, Run
 from headwater.memory.dream_model import Asker
-from headwater.memory.dream_project import KEY_FILES, maintain_docs, pin_key_files
-from headwater.memory.dream_user import user_memories
-from headwater.memory.dream_verify import verify
+from headwater.memory.dream_project import KEY_FILES
+from headwater.memory.dream_tasks import check_task, plan_of
 from headwater.memory.dream_world import World, seen_after
 from headwater.memory.fact import Fact
 from headwater.memory.facts import label
@@ -36,16 +34,8 @@ if TYPE_CHECKING:
 LEASE = 120.0
 """Seconds after which a dreamer that was killed is out of the way."""
 
-_PLANS: Mapping[str, Callable[[World], list[Change]]] = {
-    "consolidate": consolidate,
-    "verify": verify,
-    "archive-stale": archive_stale,
-    "improve": improve,
-    "maintain-docs": maintain_docs,
-    "user_memories": user_memories,
-    "pin_key_files": pin_key_files,
-}
 _ALL_FACTS = 10**9
+_NEWEST = 1_000
 
 
 class LeaseLost(RuntimeError):
@@ -64,8 +54,8 @@ class Dreamer:
         hours: When it may run by itself, "02:00-06:00", in the zone's time; the end is not included.
         zone: Of the hours and of dates; None is this computer's.
         budget: Tokens that one run may spend on the model.
-        sessions: Those whose messages may be read; by default the ones that this project's facts came from,
-            since an archive may hold other tenants' sessions.
+        sessions: Those whose messages may be read; by default the newest of this project, and the ones that
+            its facts came from, since an archive may hold other tenants' sessions.
         clock: Seconds since 1970.
         lease: Seconds for which a step holds off other processes.
         progress: Called before and after each change, and at each task, with a word on it.
@@ -91,7 +81,7 @@ class Dreamer:
     ) -> None:
         switches = {name: name != "user_memories" or memory.user_profile for name in TASKS}
         for name in tasks or {}:
-            _check_task(name)
+            check_task(name)
         switches.update(tasks or {})
         self.tasks = tuple(name for name in TASKS if switches[name])
         self.hours = Hours.parse(hours)
@@ -129,7 +119,7 @@ class Dreamer:
             DreamError: There is no such task.
             StorageError: The store or the journal failed; the next call goes on.
         """
-        tasks = self.tasks if task is None else (_check_task(task),)
+        tasks = self.tasks if task is None else (check_task(task),)
         if dry_run:
             return self._dry(tasks)
         opened = self.hours.opened(self._clock(), self._zone)
@@ -194,7 +184,7 @@ class Dreamer:
                     return self._report(run.id, "paused", asker.notes)
                 self._hold(self._lease)
                 self._progress(f"plan {task}")
-                plan = _PLANS[task](self._world(self._facts(), run.started, asker))
+                plan = plan_of(task, self._world(self._facts(), run.started, asker), self._journal.refused())
                 self._hold(self._lease)
                 self._journal.plan(run.id, task, plan)
                 for entry in self._journal.entries(run.id, "planned"):
@@ -234,7 +224,7 @@ class Dreamer:
         entries: list[Entry] = []
         for task in tasks:
             self._progress(f"plan {task}")
-            plan = _PLANS[task](self._world(facts, moment, asker))
+            plan = plan_of(task, self._world(facts, moment, asker), self._journal.refused())
             facts = seen_after(facts, plan)
             entries += [Entry(len(entries) + i, change, "planned") for i, change in enumerate(plan)]
         return Report("", "dry", entries, tasks, asker.spent, moment, asker.notes)
@@ -243,7 +233,8 @@ class Dreamer:
         archive = self._memory.archive
         named = self._sessions
         if named is None:
-            named = sorted({f.source.session for f in facts.values() if f.source is not None})
+            own = self._memory.sessions.newest(_NEWEST)
+            named = sorted({*own, *(f.source.session for f in facts.values() if f.source is not None)})
         there = set(archive.sessions())
         return World(
             facts=facts,
@@ -299,9 +290,3 @@ class Dreamer:
         found = self._journal.run(run)
         entries = self._journal.entries(run)
         return Report(run, outcome, entries, found.tasks, found.tokens, found.started, tuple(notes))
-
-
-def _check_task(name: str) -> str:
-    if name not in TASKS:
-        raise DreamError(f"no task {name!r}: there are {', '.join(TASKS)}")
-    return name

@@ -15,7 +15,7 @@ import pytest
 from headwater.memory import DreamError, Memory
 from headwater.memory.dream_change import TASKS
 from headwater.memory.dream_hours import Hours
-from tests.memory.dreaming import DAY, NIGHT, Clock, dreamer, fill, memory_in, project_in, state
+from tests.memory.dreaming import DAY, NIGHT, SESSION, Clock, dreamer, fill, memory_in, project_in, state
 
 
 @pytest.fixture
@@ -315,8 +315,38 @@ def test_two_tenants_dream_apart(tmp_path: Path, clock: Clock) -> None:
         other.facts.write("we call it shop", "NAMING", now=NIGHT)
         ours, theirs = dreamer(one, project, clock), dreamer(other, project, clock)
         assert theirs.dream().outcome == "done"
-        # The other tenant's facts came from no session: nothing of ours was read.
+        # A session of ours is in the same archive, and nothing of it was read.
+        one.sessions.claim(SESSION)
+        assert theirs.dream("user_memories", now=True).entries == []
         assert [f.content for f in other.facts.list()] == ["we call it shop"]
         assert theirs.key_files() == []
         assert ours.due()
         assert ours.reports() == []
+
+
+def test_g16_the_projects_own_sessions_are_read_without_being_named(
+    memory: Memory, project: Path, clock: Clock
+) -> None:
+    fill(memory)
+    for fact in memory.facts.list():
+        memory.facts.forget(fact.id)
+    dreams = dreamer(memory, project, clock)
+    assert dreams.dream("user_memories", now=True).entries == []
+    memory.sessions.claim(SESSION)
+    assert len(dreams.dream("user_memories", now=True).entries) == 1
+
+
+def test_g16_what_was_taken_back_is_not_done_again_the_next_night(
+    memory: Memory, project: Path, clock: Clock
+) -> None:
+    fill(memory)
+    dreams = dreamer(memory, project, clock)
+    before = state(memory, project, dreams)
+    dreams.undo(dreams.dream().run)
+    clock.now += DAY
+    fresh = memory.facts.write("the mascot is a heron", "NAMING", now=NIGHT - 300 * DAY, importance=5)
+    report = dreams.dream()
+    assert {e.change.target for e in report.entries if e.change.kind in ("facts", "write")} == {fresh.id}
+    dreams.undo(report.run)
+    memory.facts.forget(fresh.id)
+    assert state(memory, project, dreams)["facts"] == before["facts"]
