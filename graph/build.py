@@ -29,6 +29,7 @@ from headwater.nodes.intake import intake
 from headwater.nodes.offload import offload
 from headwater.nodes.reclaim import reclaim
 from headwater.nodes.remember import remember
+from headwater.nodes.spans import role
 from headwater.nodes.state import State
 from headwater.nodes.subagent import Children, SubAgent, delegate_tool, subagent
 from headwater.nodes.summarize import summarize
@@ -193,16 +194,20 @@ def _compile(
     store: BaseStore | None = None,
 ) -> CompiledStateGraph[State, None, Any, State]:
     graph: StateGraph[State, None, Any, State] = StateGraph(State)
-    graph.add_node("intake", intake(engine))
-    graph.add_node("watermark", watermark(engine))
-    graph.add_node("offload", offload(engine))
-    graph.add_node("summarize", summarize(engine))
-    graph.add_node("reclaim", reclaim(engine))
-    graph.add_node("halt", halt(engine))
-    graph.add_node("agent", agent(engine))
-    graph.add_node("tools", tools_node(engine))
-    graph.add_node("subagent", subagent(engine, children))
-    graph.add_node("remember", remember(engine))
+    nodes: dict[str, Any] = {
+        "intake": intake(engine),
+        "watermark": watermark(engine),
+        "offload": offload(engine),
+        "summarize": summarize(engine),
+        "reclaim": reclaim(engine),
+        "halt": halt(engine),
+        "agent": agent(engine),
+        "tools": tools_node(engine),
+        "subagent": subagent(engine, children),
+        "remember": remember(engine),
+    }
+    for node, does in nodes.items():
+        graph.add_node(node, does, metadata=role(node))
     graph.add_edge(START, "intake")
     graph.add_edge("intake", "watermark")
     graph.add_conditional_edges("watermark", route, ["agent", "offload", "summarize", "reclaim", "halt"])

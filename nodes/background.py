@@ -25,6 +25,7 @@ from headwater.nodes.engine import Engine, live
 from headwater.nodes.events import emit
 from headwater.nodes.historian import Ask, Historian, Telling, Told, chunk_end
 from headwater.nodes.recall import compartments
+from headwater.nodes.spans import asking_alone
 from headwater.nodes.state import State
 from headwater.nodes.summarize import LEASE, chunk_of, historian, lease_for, stretch_to_tell
 from headwater.window.compartments import WorkState, heal_boundary
@@ -39,7 +40,6 @@ class CalledOff(RuntimeError):
 
 _OVER = (CalledOff, StorageError, UnknownTag)
 """What ends a run without a word of its own: it was called off, or the session has been deleted."""
-_ALONE: RunnableConfig = {"tags": ["nostream", "headwater:historian"], "run_name": "historian"}
 
 
 def work_ahead(
@@ -69,6 +69,7 @@ def work_ahead(
         return
     if job is not None:
         emit("historian_started", session=frame.session, **job.about)
+        job.config = asking_alone("historian", config)
         job.start(loop)
 
 
@@ -87,6 +88,7 @@ class Job:
         self.engine = engine
         self.frame = frame
         self.holder = holder
+        self.config: RunnableConfig = asking_alone("historian", None)
         self.models = engine.historians
         self.about = {"trigger": trigger, "first": stretch[0][0], "last": stretch[-1][0]}
         self._runs = engine.memory.runs
@@ -112,7 +114,7 @@ class Job:
         """Tell all there is, in this thread."""
         try:
             while (telling := self._next()) is not None:
-                self._take(run(telling, self.models, _ALONE, self._renew))
+                self._take(run(telling, self.models, self.config, self._renew))
         except _OVER:
             pass
         finally:
@@ -123,7 +125,7 @@ class Job:
         handed = False
         try:
             while (telling := await asyncio.to_thread(self._next)) is not None:
-                self._take(await arun(telling, self.models, _ALONE, self._renew))
+                self._take(await arun(telling, self.models, self.config, self._renew))
         except asyncio.CancelledError:
             with suppress(RuntimeError):  # no thread starts while the interpreter ends
                 self.start()

@@ -5,6 +5,7 @@ from langchain_core.runnables import RunnableConfig
 
 from headwater.nodes.engine import Engine, live, saved
 from headwater.nodes.events import emit
+from headwater.nodes.spending import emit_spending
 from headwater.nodes.state import Node, State, Update
 from headwater.window.blocks import window_report
 
@@ -37,6 +38,7 @@ def halt(engine: Engine) -> Node:
             parts=", ".join(f"{name} {tokens:,}" for name, tokens in largest),
         )
         emit("halt", session=frame.session, estimate=step.get("estimate"), report=report)
+        emit_spending(engine, frame, state)
         return saved(frame, messages=[AIMessage(text, response_metadata={"headwater": "halt"})], step={})
 
     return node

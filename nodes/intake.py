@@ -135,9 +135,11 @@ def _received(engine: Engine, message: BaseMessage, tag: int, session: str) -> B
             name = engine.memory.artifacts.put(text, session=session, tag=tag)
         except ArtifactError as error:
             # No stub may name a file that was not written: the text stays (case 66).
-            emit("offload_failed", tag=tag, error=str(error))
+            emit("offload_failed", session=session, tag=tag, error=str(error))
         else:
-            emit("arrival", tag=tag, tool=message.name, artifact=name, chars=len(text))
+            emit(
+                "arrival", session=session, tag=tag, tool=message.name, artifact=name, chars=len(text)
+            )
             cleaned = stub(tag, text, preview_tokens=PREVIEW_TOKENS)
     if cleaned == message.content:
         return stamp(message, tag)

@@ -22,6 +22,7 @@ from headwater.nodes.engine import Engine, live, saved
 from headwater.nodes.events import emit
 from headwater.nodes.historian import Ask, Historian, Telling, Told
 from headwater.nodes.recall import compartments
+from headwater.nodes.spans import asking
 from headwater.nodes.state import State, Update
 from headwater.window.compartments import WorkState
 from headwater.window.frame import Frame
@@ -46,7 +47,8 @@ def summarize(engine: Engine) -> Runnable[State, Update]:
                 engine.memory.runs.wait(PATIENCE, work.frame.session)
                 work.adopt()
             models, telling = work.telling()
-            return work.end(run(telling, models, config, work.renew) if telling else None)
+            asked = asking("historian", config)
+            return work.end(run(telling, models, asked, work.renew) if telling else None)
 
     async def anode(state: State, config: RunnableConfig) -> Update:
         # Archive and artifacts are files: no event loop waits for them.
@@ -56,7 +58,8 @@ def summarize(engine: Engine) -> Runnable[State, Update]:
                 await asyncio.to_thread(engine.memory.runs.wait, PATIENCE, work.frame.session)
                 await asyncio.to_thread(work.adopt)
             models, telling = await asyncio.to_thread(work.telling)
-            told = await arun(telling, models, config, work.renew) if telling else None
+            asked = asking("historian", config)
+            told = await arun(telling, models, asked, work.renew) if telling else None
             return await asyncio.to_thread(work.end, told)
 
     return RunnableLambda(node, anode, name="summarize")
