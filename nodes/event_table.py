@@ -1,4 +1,4 @@
-"""The table of docs/events.md, made from the types: `python -m headwater.nodes.event_table docs/events.md`."""
+"""The table of docs/events.md, made from the types: `python -m headwater.nodes.event_table FILE`."""
 
 import sys
 from pathlib import Path

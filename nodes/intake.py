@@ -137,9 +137,7 @@ def _received(engine: Engine, message: BaseMessage, tag: int, session: str) -> B
             # No stub may name a file that was not written: the text stays (case 66).
             emit("offload_failed", session=session, tag=tag, error=str(error))
         else:
-            emit(
-                "arrival", session=session, tag=tag, tool=message.name, artifact=name, chars=len(text)
-            )
+            emit("arrival", session=session, tag=tag, tool=message.name, artifact=name, chars=len(text))
             cleaned = stub(tag, text, preview_tokens=PREVIEW_TOKENS)
     if cleaned == message.content:
         return stamp(message, tag)

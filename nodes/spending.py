@@ -8,7 +8,7 @@ from headwater.window.frame import Frame
 
 
 def governance_spent(engine: Engine, frame: Frame) -> int:
-    """Tokens that the summarizers have used on a session: in line by its frame, beside it by the runs' account."""
+    """Tokens that the summarizers have used on a session, in line and in the background."""
     if engine.summarizer is None:
         return frame.spent
     try:
