@@ -4,7 +4,7 @@ Without settings a scripted explorer plays it; ask it to explore "in 40 steps". 
 
     HEADWATER_MODEL=openai:gpt-5.4 OPENAI_API_KEY=… langgraph dev
 
-HEADWATER_SUMMARIZER, HEADWATER_WINDOW (tokens) and HEADWATER_MEMORY (a folder) may be set as well. There is no
+HEADWATER_SUMMARIZER, HEADWATER_WINDOW (tokens) and HEADWATER_MEMORY (a folder) may be set too. There is no
 checkpointer and no store in the graph: the server brings them.
 """
 

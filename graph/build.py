@@ -6,14 +6,11 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage
-from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
-from langgraph.types import Send
 
 from headwater.graph.team import Team
 from headwater.memory import Memory
@@ -21,19 +18,18 @@ from headwater.nodes.agent import agent
 from headwater.nodes.budget import Budget
 from headwater.nodes.conclusion import schema_note
 from headwater.nodes.context_tools import context_tools
-from headwater.nodes.delegation import orders
 from headwater.nodes.detached import background_tools
-from headwater.nodes.engine import Engine, live
+from headwater.nodes.engine import Engine
 from headwater.nodes.halt import halt
 from headwater.nodes.intake import intake
 from headwater.nodes.offload import offload
+from headwater.nodes.onward import onward
 from headwater.nodes.reclaim import reclaim
 from headwater.nodes.remember import remember
 from headwater.nodes.spans import role
 from headwater.nodes.state import State
 from headwater.nodes.subagent import Children, SubAgent, delegate_tool, subagent
 from headwater.nodes.summarize import summarize
-from headwater.nodes.tools import DELEGATE
 from headwater.nodes.tools import tools as tools_node
 from headwater.nodes.watermark import route, watermark
 from headwater.window.policy import WindowPolicy
@@ -213,7 +209,7 @@ def _compile(
     graph.add_conditional_edges("watermark", route, ["agent", "offload", "summarize", "reclaim", "halt"])
     for remedy in ("offload", "summarize", "reclaim"):
         graph.add_edge(remedy, "watermark")
-    graph.add_conditional_edges("agent", _after_agent(engine), ["tools", "subagent", "remember", "watermark"])
+    graph.add_conditional_edges("agent", onward(engine), ["tools", "subagent", "remember", "watermark"])
     graph.add_edge("tools", "intake")
     graph.add_edge("subagent", "intake")
     graph.add_edge("remember", END)
@@ -239,23 +235,3 @@ def engine_of(agent: Any) -> Engine:
             f"{type(agent).__name__!r} was not built by build_agent; give the graph it returned"
         )
     return found
-
-
-def _after_agent(engine: Engine) -> Callable[[State, RunnableConfig], list[Any] | str]:
-    """Where an answer leads: each delegation to a sub-agent of its own, other calls to the tools, else on."""
-
-    def after(state: State, config: RunnableConfig) -> list[Any] | str:
-        newest = live(state)[-1]
-        if (state.get("step") or {}).get("refused"):
-            return "watermark"
-        if not isinstance(newest, AIMessage) or not newest.tool_calls:
-            return "remember"
-        targets: list[Any] = [
-            Send("subagent", order)
-            for order in orders(engine, state, engine.frame(state, config), newest, config)
-        ]
-        if any(call["name"] != DELEGATE for call in newest.tool_calls):
-            targets.append("tools")
-        return targets
-
-    return after

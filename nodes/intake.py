@@ -14,7 +14,7 @@ from headwater.memory import ArtifactError
 from headwater.nodes.engine import Engine, live, revised, saved
 from headwater.nodes.events import emit
 from headwater.nodes.recall import fold
-from headwater.nodes.state import Node, State, Update
+from headwater.nodes.state import Node, NodeState, State, Update
 from headwater.nodes.tool_names import READING, words_of
 from headwater.nodes.unshelve import in_order, joined, unshelved
 from headwater.window.clean import clean
@@ -35,7 +35,7 @@ CLEAN_CHARS = 2_000_000
 def intake(engine: Engine) -> Node:
     """A node that takes in what is new since the last step."""
 
-    def node(state: State, config: RunnableConfig) -> Update:
+    def node(state: NodeState, config: RunnableConfig) -> Update:
         shelved = unshelved(engine, state, config)
         if shelved is None:
             frame, taken = take_in(engine, state, config)

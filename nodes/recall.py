@@ -4,7 +4,7 @@ from langchain_core.runnables import RunnableConfig
 
 from headwater.nodes.engine import Engine, revised, saved
 from headwater.nodes.events import emit
-from headwater.nodes.state import Node, State, Update
+from headwater.nodes.state import Node, NodeState, Update
 from headwater.window.compartments import Compartment, render_history
 from headwater.window.context import Parts, baseline_text, delta_text
 from headwater.window.frame import Frame
@@ -16,7 +16,7 @@ _MOST_FACTS = 100_000
 def recall(engine: Engine) -> Node:
     """A node that folds: baseline rebuilt from memory, delta emptied."""
 
-    def node(state: State, config: RunnableConfig) -> Update:
+    def node(state: NodeState, config: RunnableConfig) -> Update:
         frame = engine.frame(state, config)
         frame = fold(engine, frame)
         emit("fold", session=frame.session, folds=frame.folds)

@@ -13,7 +13,7 @@ from typing import Self
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, ToolMessage
-from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langchain_core.runnables import Runnable, RunnableConfig
 
 from headwater.memory import StorageError
 from headwater.nodes.adopt import Adopted, account, adopt, channels, moved, put
@@ -21,6 +21,7 @@ from headwater.nodes.asking import arun, run
 from headwater.nodes.engine import Engine, live, saved
 from headwater.nodes.events import emit
 from headwater.nodes.historian import Ask, Historian, Telling, Told
+from headwater.nodes.placed import Placed
 from headwater.nodes.recall import compartments
 from headwater.nodes.spans import asking
 from headwater.nodes.state import State, Update
@@ -62,7 +63,7 @@ def summarize(engine: Engine) -> Runnable[State, Update]:
             told = await arun(telling, models, asked, work.renew) if telling else None
             return await asyncio.to_thread(work.end, told)
 
-    return RunnableLambda(node, anode, name="summarize")
+    return Placed(node, anode, name="summarize")
 
 
 def historian(

@@ -5,7 +5,6 @@ forks, and our events.
 import json
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest

@@ -133,7 +133,7 @@ def test_callbacks_hear_of_a_child_in_the_background(memory: Memory) -> None:
     usage = UsageMetadataCallbackHandler()
     with StrictProvider(script, window=WINDOW, models={"small": ModelSpec(WINDOW)}) as provider:
         scout = SubAgent("scout", "looks", prompt="You scout.", model=provider.openai("small"))
-        agent = build_agent(
+        agent: Any = build_agent(
             provider.openai(), subagents=[scout], policy=WindowPolicy(window=WINDOW), memory=memory
         )
         stream = list(agent.stream(says("Look."), {**config(), "callbacks": [usage]}, stream_mode="messages"))
@@ -238,7 +238,7 @@ def test_the_middleware_shows_the_same_spans_in_a_foreign_agent(
     middleware = GovernanceMiddleware(
         memory=memory, policy=TIGHT, summarizer=provider.openai("cheap", purpose="summarizer")
     )
-    agent = create_agent(
+    agent: Any = create_agent(
         provider.openai(), tools=[inspector(400)], middleware=[middleware], checkpointer=InMemorySaver()
     )
     for number in range(12):
