@@ -12,6 +12,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 
+from headwater.graph.per_run import PerRun
 from headwater.graph.team import Team
 from headwater.memory import Memory
 from headwater.nodes.agent import agent
@@ -26,6 +27,7 @@ from headwater.nodes.offload import offload
 from headwater.nodes.onward import onward
 from headwater.nodes.reclaim import reclaim
 from headwater.nodes.remember import remember
+from headwater.nodes.settings import RunSettings
 from headwater.nodes.spans import role
 from headwater.nodes.state import State
 from headwater.nodes.subagent import Children, SubAgent, delegate_tool, subagent
@@ -65,8 +67,9 @@ def build_agent(
     budget: Budget | None = None,
     context_tools: bool = True,
     clock: Callable[[], float] | None = None,
+    context_schema: type[Any] = RunSettings,
     name: str = "headwater",
-) -> CompiledStateGraph[State, None, Any, State]:
+) -> CompiledStateGraph[State, Any, Any, State]:
     """Build the governed agent graph.
 
     Args:
@@ -84,6 +87,8 @@ def build_agent(
             of sub-agents.
         context_tools: Whether to offer file_read and the ctx_ tools.
         clock: Seconds; for tests and replays.
+        context_schema: Of what a run hands in as `context`, for your tools to read; its fields `window` and
+            `tenant`, where it has them, are settings of that run. See `RunSettings`.
         name: The graph's name in traces.
 
     Raises:
@@ -97,7 +102,14 @@ def build_agent(
     )
     engine.budget = budget
     team = Team(subagents, lambda spec, team: _child(spec, engine, team))
-    return _compile(engine, team.of(subagents), checkpointer=checkpointer, store=store, name=name)
+    return _compile(
+        engine,
+        team.of(subagents),
+        checkpointer=checkpointer,
+        store=store,
+        context_schema=context_schema,
+        name=name,
+    )
 
 
 def resolve_model(model: str | BaseChatModel) -> BaseChatModel:
@@ -160,7 +172,7 @@ def _engine(
     return engine
 
 
-def _child(spec: SubAgent, parent: Engine, team: Team) -> CompiledStateGraph[State, None, Any, State]:
+def _child(spec: SubAgent, parent: Engine, team: Team) -> CompiledStateGraph[State, Any, Any, State]:
     """The governed graph of a sub-agent: its own window and tools, the parent's memory."""
     prompt = [spec.prompt, schema_note(spec.output) if spec.output is not None else ""]
     below = team.named(spec)
@@ -188,19 +200,21 @@ def _compile(
     name: str,
     checkpointer: BaseCheckpointSaver[Any] | None = None,
     store: BaseStore | None = None,
-) -> CompiledStateGraph[State, None, Any, State]:
-    graph: StateGraph[State, None, Any, State] = StateGraph(State)
+    context_schema: type[Any] = RunSettings,
+) -> CompiledStateGraph[State, Any, Any, State]:
+    graph: StateGraph[State, Any, Any, State] = StateGraph(State, context_schema=context_schema)
+    runs = PerRun(engine)
     nodes: dict[str, Any] = {
-        "intake": intake(engine),
-        "watermark": watermark(engine),
-        "offload": offload(engine),
-        "summarize": summarize(engine),
-        "reclaim": reclaim(engine),
-        "halt": halt(engine),
-        "agent": agent(engine),
-        "tools": tools_node(engine),
-        "subagent": subagent(engine, children),
-        "remember": remember(engine),
+        "intake": runs.node(intake),
+        "watermark": runs.node(watermark),
+        "offload": runs.node(offload),
+        "summarize": runs.node(summarize),
+        "reclaim": runs.node(reclaim),
+        "halt": runs.node(halt),
+        "agent": runs.node(agent),
+        "tools": runs.node(tools_node),
+        "subagent": runs.node(lambda chosen: subagent(chosen, children)),
+        "remember": runs.node(remember),
     }
     for node, does in nodes.items():
         graph.add_node(node, does, metadata=role(node))
@@ -209,7 +223,7 @@ def _compile(
     graph.add_conditional_edges("watermark", route, ["agent", "offload", "summarize", "reclaim", "halt"])
     for remedy in ("offload", "summarize", "reclaim"):
         graph.add_edge(remedy, "watermark")
-    graph.add_conditional_edges("agent", onward(engine), ["tools", "subagent", "remember", "watermark"])
+    graph.add_conditional_edges("agent", runs.edge(onward), ["tools", "subagent", "remember", "watermark"])
     graph.add_edge("tools", "intake")
     graph.add_edge("subagent", "intake")
     graph.add_edge("remember", END)

@@ -10,6 +10,7 @@ from headwater.nodes.onward import onward
 from headwater.nodes.recall import recall
 from headwater.nodes.reclaim import reclaim
 from headwater.nodes.remember import remember
+from headwater.nodes.settings import RunSettings
 from headwater.nodes.state import NodeState, State
 from headwater.nodes.subagent import subagent
 from headwater.nodes.summarize import summarize
@@ -19,6 +20,7 @@ from headwater.nodes.watermark import route, watermark
 __all__ = [
     "Engine",
     "NodeState",
+    "RunSettings",
     "State",
     "agent",
     "context_tools",

@@ -11,6 +11,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from headwater import Budget, Memory, SubAgent, build_agent
 from headwater.graph import Remote
+from headwater.graph.build import engine_of
 from headwater.lab.provider import Reply, Request, StrictProvider, ToolCall
 from headwater.window.policy import WindowPolicy
 from tests.graph.dev_server import dev_server, needs_server
@@ -120,10 +121,5 @@ def test_m26_a_remote_child_that_hangs_is_ended_there_too(
 
 
 def _tools(agent: Any) -> list[Any]:
-    """The tools that the agent's tools node runs."""
-    node = agent.nodes["tools"].bound
-    inner = node.func.__closure__
-    from langgraph.prebuilt import ToolNode
-
-    found = next(c.cell_contents for c in inner if isinstance(c.cell_contents, ToolNode))
-    return list(found.tools_by_name.values())
+    """The agent's tools."""
+    return list(engine_of(agent).tools)
