@@ -6,6 +6,7 @@ from headwater.graph.build import build_agent
 from headwater.graph.sessions import conclude, delete, fork, list_sessions, resume, suspend, switch, undo
 from headwater.nodes.budget import Budget
 from headwater.nodes.remote import Remote, archive_graph
+from headwater.nodes.settings import RunSettings
 from headwater.nodes.subagent import Conclusion, SubAgent
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ __all__ = [
     "Conclusion",
     "GovernanceMiddleware",
     "Remote",
+    "RunSettings",
     "SubAgent",
     "archive_graph",
     "build_agent",

@@ -6,15 +6,13 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage
-from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
-from langgraph.types import Send
 
+from headwater.graph.per_run import PerRun
 from headwater.graph.team import Team
 from headwater.memory import Memory
 from headwater.memory.project_docs import ProjectDocs
@@ -22,18 +20,19 @@ from headwater.nodes.agent import agent
 from headwater.nodes.budget import Budget
 from headwater.nodes.conclusion import schema_note
 from headwater.nodes.context_tools import context_tools
-from headwater.nodes.delegation import orders
 from headwater.nodes.detached import background_tools
-from headwater.nodes.engine import Engine, live
+from headwater.nodes.engine import Engine
 from headwater.nodes.halt import halt
 from headwater.nodes.intake import intake
 from headwater.nodes.offload import offload
+from headwater.nodes.onward import onward
 from headwater.nodes.reclaim import reclaim
 from headwater.nodes.remember import remember
+from headwater.nodes.settings import RunSettings
+from headwater.nodes.spans import role
 from headwater.nodes.state import State
 from headwater.nodes.subagent import Children, SubAgent, delegate_tool, subagent
 from headwater.nodes.summarize import summarize
-from headwater.nodes.tools import DELEGATE
 from headwater.nodes.tools import tools as tools_node
 from headwater.nodes.watermark import route, watermark
 from headwater.window.policy import WindowPolicy
@@ -71,8 +70,9 @@ def build_agent(
     project_docs: str | Path | ProjectDocs | None = None,
     user_profile: bool = False,
     clock: Callable[[], float] | None = None,
+    context_schema: type[Any] = RunSettings,
     name: str = "headwater",
-) -> CompiledStateGraph[State, None, Any, State]:
+) -> CompiledStateGraph[State, Any, Any, State]:
     """Build the governed agent graph.
 
     Args:
@@ -94,6 +94,8 @@ def build_agent(
             afresh when a session starts; None takes the memory's.
         user_profile: Whether to show what is kept about the user; the memory may say so too.
         clock: Seconds; for tests and replays.
+        context_schema: Of what a run hands in as `context`, for your tools to read; its fields `window` and
+            `tenant`, where it has them, are settings of that run. See `RunSettings`.
         name: The graph's name in traces.
 
     Raises:
@@ -108,7 +110,14 @@ def build_agent(
     engine.budget = budget
     engine.docs, engine.profile = ProjectDocs.of(project_docs), user_profile
     team = Team(subagents, lambda spec, team: _child(spec, engine, team))
-    return _compile(engine, team.of(subagents), checkpointer=checkpointer, store=store, name=name)
+    return _compile(
+        engine,
+        team.of(subagents),
+        checkpointer=checkpointer,
+        store=store,
+        context_schema=context_schema,
+        name=name,
+    )
 
 
 def resolve_model(model: str | BaseChatModel) -> BaseChatModel:
@@ -171,7 +180,7 @@ def _engine(
     return engine
 
 
-def _child(spec: SubAgent, parent: Engine, team: Team) -> CompiledStateGraph[State, None, Any, State]:
+def _child(spec: SubAgent, parent: Engine, team: Team) -> CompiledStateGraph[State, Any, Any, State]:
     """The governed graph of a sub-agent: its own window and tools, the parent's memory."""
     prompt = [spec.prompt, schema_note(spec.output) if spec.output is not None else ""]
     below = team.named(spec)
@@ -199,24 +208,30 @@ def _compile(
     name: str,
     checkpointer: BaseCheckpointSaver[Any] | None = None,
     store: BaseStore | None = None,
-) -> CompiledStateGraph[State, None, Any, State]:
-    graph: StateGraph[State, None, Any, State] = StateGraph(State)
-    graph.add_node("intake", intake(engine))
-    graph.add_node("watermark", watermark(engine))
-    graph.add_node("offload", offload(engine))
-    graph.add_node("summarize", summarize(engine))
-    graph.add_node("reclaim", reclaim(engine))
-    graph.add_node("halt", halt(engine))
-    graph.add_node("agent", agent(engine))
-    graph.add_node("tools", tools_node(engine))
-    graph.add_node("subagent", subagent(engine, children))
-    graph.add_node("remember", remember(engine))
+    context_schema: type[Any] = RunSettings,
+) -> CompiledStateGraph[State, Any, Any, State]:
+    graph: StateGraph[State, Any, Any, State] = StateGraph(State, context_schema=context_schema)
+    runs = PerRun(engine)
+    nodes: dict[str, Any] = {
+        "intake": runs.node(intake),
+        "watermark": runs.node(watermark),
+        "offload": runs.node(offload),
+        "summarize": runs.node(summarize),
+        "reclaim": runs.node(reclaim),
+        "halt": runs.node(halt),
+        "agent": runs.node(agent),
+        "tools": runs.node(tools_node),
+        "subagent": runs.node(lambda chosen: subagent(chosen, children)),
+        "remember": runs.node(remember),
+    }
+    for node, does in nodes.items():
+        graph.add_node(node, does, metadata=role(node))
     graph.add_edge(START, "intake")
     graph.add_edge("intake", "watermark")
     graph.add_conditional_edges("watermark", route, ["agent", "offload", "summarize", "reclaim", "halt"])
     for remedy in ("offload", "summarize", "reclaim"):
         graph.add_edge(remedy, "watermark")
-    graph.add_conditional_edges("agent", _after_agent(engine), ["tools", "subagent", "remember", "watermark"])
+    graph.add_conditional_edges("agent", runs.edge(onward), ["tools", "subagent", "remember", "watermark"])
     graph.add_edge("tools", "intake")
     graph.add_edge("subagent", "intake")
     graph.add_edge("remember", END)
@@ -242,23 +257,3 @@ def engine_of(agent: Any) -> Engine:
             f"{type(agent).__name__!r} was not built by build_agent; give the graph it returned"
         )
     return found
-
-
-def _after_agent(engine: Engine) -> Callable[[State, RunnableConfig], list[Any] | str]:
-    """Where an answer leads: each delegation to a sub-agent of its own, other calls to the tools, else on."""
-
-    def after(state: State, config: RunnableConfig) -> list[Any] | str:
-        newest = live(state)[-1]
-        if (state.get("step") or {}).get("refused"):
-            return "watermark"
-        if not isinstance(newest, AIMessage) or not newest.tool_calls:
-            return "remember"
-        targets: list[Any] = [
-            Send("subagent", order)
-            for order in orders(engine, state, engine.frame(state, config), newest, config)
-        ]
-        if any(call["name"] != DELEGATE for call in newest.tool_calls):
-            targets.append("tools")
-        return targets
-
-    return after

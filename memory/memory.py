@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
     from headwater.memory.facts import Facts
     from headwater.memory.index import Index
+
+_TENANTS = 64
+"""Other tenants whose facts are kept open."""
 
 
 class Memory:
@@ -81,6 +85,7 @@ class Memory:
         self._lock = threading.RLock()
         self._own_store = OwnStore(self.root)
         self._facts: Facts | None = None
+        self._tenants: OrderedDict[str, Memory] = OrderedDict()
 
     @property
     def facts(self) -> Facts:
@@ -90,12 +95,43 @@ class Memory:
                 self._facts = self._make_facts()
             return self._facts
 
-    def close(self) -> None:
-        """Close every file. What is used afterwards opens again."""
+    def of_tenant(self, tenant: str) -> Memory:
+        """This memory with another tenant's facts; archive, artifacts and all else of sessions are shared.
+
+        It is closed with this one.
+        """
+        if tenant == self.tenant:
+            return self
+        with self._lock:
+            twin = self._tenants.pop(tenant, None)
+            if twin is None:
+                twin = Memory(
+                    self.root,
+                    store=self._given_store,
+                    index=self._given_index,
+                    embeddings=self._embeddings,
+                    tenant=tenant,
+                    project=self.project,
+                )
+                for part in ("archive", "artifacts", "limits", "runs", "ledger", "shelf"):
+                    setattr(twin, part, getattr(self, part))
+            self._tenants[tenant] = twin
+            while len(self._tenants) > _TENANTS:
+                self._tenants.popitem(last=False)[1]._close_facts()
+            return twin
+
+    def _close_facts(self) -> None:
         with self._lock:
             if self._facts is not None:
                 self._facts.close()
             self._own_store.close()
+
+    def close(self) -> None:
+        """Close every file. What is used afterwards opens again."""
+        with self._lock:
+            for twin in self._tenants.values():
+                twin._close_facts()
+            self._close_facts()
             self.runs.close()
             self.sessions.close()
             self.archive.close()

@@ -9,7 +9,7 @@ from collections.abc import Generator
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langchain_core.runnables import Runnable, RunnableConfig
 
 from headwater.memory.ledger import Short, Spend
 from headwater.nodes.background import work_ahead
@@ -18,6 +18,7 @@ from headwater.nodes.engine import Engine, live, saved, used_tokens
 from headwater.nodes.events import emit
 from headwater.nodes.faults import capped, is_malformed, lower_cap, overflow_in, said_malformed, with_note
 from headwater.nodes.offload import apply_edits
+from headwater.nodes.placed import Placed
 from headwater.nodes.purse import (
     Exhausted,
     cut_off,
@@ -74,7 +75,7 @@ def agent(engine: Engine) -> Runnable[State, Update]:
             request, update = await asyncio.to_thread(advance, dialogue, answer)
         return update
 
-    return RunnableLambda(node, anode, name="agent")
+    return Placed(node, anode, name="agent")
 
 
 def advance(

@@ -26,6 +26,7 @@ from headwater.nodes.engine import Engine, live
 from headwater.nodes.events import emit
 from headwater.nodes.historian import Ask, Historian, Telling, Told, chunk_end
 from headwater.nodes.recall import compartments
+from headwater.nodes.spans import asking_alone
 from headwater.nodes.state import State
 from headwater.nodes.summarize import LEASE, chunk_of, historian, lease_for, stretch_to_tell
 from headwater.window.compartments import WorkState, heal_boundary
@@ -40,7 +41,6 @@ class CalledOff(RuntimeError):
 
 _OVER = (CalledOff, StorageError, UnknownTag)
 """What ends a run without a word of its own: it was called off, or the session has been deleted."""
-_ALONE: RunnableConfig = {"tags": ["nostream", "headwater:historian"], "run_name": "historian"}
 
 
 def work_ahead(
@@ -70,6 +70,7 @@ def work_ahead(
         return
     if job is not None:
         emit("historian_started", session=frame.session, **job.about)
+        job.config = asking_alone("historian", config)
         job.start(loop)
 
 
@@ -88,6 +89,7 @@ class Job:
         self.engine = engine
         self.frame = frame
         self.holder = holder
+        self.config: RunnableConfig = asking_alone("historian", None)
         self.models: Sequence[BaseChatModel] = engine.historians
         self.about: dict[str, Any] = {"trigger": trigger, "first": stretch[0][0], "last": stretch[-1][0]}
         self._runs = engine.memory.runs
@@ -113,7 +115,7 @@ class Job:
         """Tell all there is, in this thread."""
         try:
             while (telling := self._next()) is not None:
-                self._take(run(telling, self.models, _ALONE, self._renew))
+                self._take(run(telling, self.models, self.config, self._renew))
         except _OVER:
             pass
         finally:
@@ -124,7 +126,7 @@ class Job:
         handed = False
         try:
             while (telling := await asyncio.to_thread(self._next)) is not None:
-                self._take(await arun(telling, self.models, _ALONE, self._renew))
+                self._take(await arun(telling, self.models, self.config, self._renew))
         except asyncio.CancelledError:
             with suppress(RuntimeError):  # no thread starts while the interpreter ends
                 self.start()

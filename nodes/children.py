@@ -21,6 +21,7 @@ from headwater.nodes.loop import bounded
 from headwater.nodes.purse import spend_of, step_of
 from headwater.nodes.remote import remote_config
 from headwater.nodes.run import PurseSpent, Run, child_config, how
+from headwater.nodes.settings import RunSettings
 from headwater.window.clean import condense
 from headwater.window.tokens import count_text
 
@@ -144,7 +145,11 @@ async def _follow(engine: Engine, run: Run, inputs: dict[str, Any], config: Runn
     if not isinstance(run.graph, Pregel):
         await to_thread(_take, engine, run, await run.graph.ainvoke(inputs, config))
         return
-    stream: AsyncIterator[Any] = run.graph.astream(inputs, config, stream_mode=["custom", "values"])
+    # The window is each agent's own; whose facts they are is not.
+    settings: Any = RunSettings(tenant=engine.memory.tenant) if run.governed else None
+    stream: AsyncIterator[Any] = run.graph.astream(
+        inputs, config, stream_mode=["custom", "values"], context=settings
+    )
     async for mode, chunk in stream:
         if mode == "custom":
             run.write(chunk)

@@ -21,6 +21,7 @@ from headwater.nodes.children import conclude, concluded
 from headwater.nodes.conclusion import MAX_CONCLUSION, Conclusion, within
 from headwater.nodes.delegation import digest_of
 from headwater.nodes.run import Run
+from headwater.nodes.spans import lasting
 from headwater.window.clean import condense
 
 if TYPE_CHECKING:
@@ -60,9 +61,10 @@ class Background:
                 same = known.run.order["parent"] == parent and known.brief == brief
                 if same and not known.future.done():
                     return _handle(handle, "This very brief is being worked on already.")
-            # Its events would reach a stream that has ended.
+            # Its events would reach a stream that has ended; the caller's callbacks hear of it all the same.
             run.write = lambda event: None
             quiet: RunnableConfig = {"configurable": dict(config.get("configurable") or {})}
+            quiet["callbacks"] = lasting(config)
             future = loop.start(lambda: conclude(engine, run, quiet), contextvars.Context())
             self.begun[run.session] = Begun(run, brief, future)
         return _handle(run.session, "Begun in the background.")

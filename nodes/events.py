@@ -1,4 +1,4 @@
-"""Governance tells its story as LangGraph custom stream events."""
+"""Governance tells its story as LangGraph custom stream events; `event_types` has the shape of each."""
 
 from typing import Any
 

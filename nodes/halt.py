@@ -5,7 +5,8 @@ from langchain_core.runnables import RunnableConfig
 
 from headwater.nodes.engine import Engine, live, saved
 from headwater.nodes.events import emit
-from headwater.nodes.state import Node, State, Update
+from headwater.nodes.spending import emit_spending
+from headwater.nodes.state import Node, NodeState, Update
 from headwater.window.blocks import window_report
 
 _TEXT = {
@@ -21,7 +22,7 @@ _TEXT = {
 def halt(engine: Engine) -> Node:
     """A node that ends the round with a clear message."""
 
-    def node(state: State, config: RunnableConfig) -> Update:
+    def node(state: NodeState, config: RunnableConfig) -> Update:
         frame = engine.frame(state, config)
         step = dict(state.get("step") or {})
         report = window_report(
@@ -37,6 +38,7 @@ def halt(engine: Engine) -> Node:
             parts=", ".join(f"{name} {tokens:,}" for name, tokens in largest),
         )
         emit("halt", session=frame.session, estimate=step.get("estimate"), report=report)
+        emit_spending(engine, frame, state)
         return saved(frame, messages=[AIMessage(text, response_metadata={"headwater": "halt"})], step={})
 
     return node

@@ -15,7 +15,7 @@ from headwater.nodes.engine import Engine, live, revised, saved
 from headwater.nodes.events import emit
 from headwater.nodes.hint import hint_for
 from headwater.nodes.recall import fold
-from headwater.nodes.state import Node, State, Update
+from headwater.nodes.state import Node, NodeState, State, Update
 from headwater.nodes.tool_names import READING, words_of
 from headwater.nodes.unshelve import in_order, joined, unshelved
 from headwater.window.clean import clean
@@ -36,7 +36,7 @@ CLEAN_CHARS = 2_000_000
 def intake(engine: Engine) -> Node:
     """A node that takes in what is new since the last step."""
 
-    def node(state: State, config: RunnableConfig) -> Update:
+    def node(state: NodeState, config: RunnableConfig) -> Update:
         shelved = unshelved(engine, state, config)
         if shelved is None:
             frame, taken = take_in(engine, state, config)
@@ -148,9 +148,9 @@ def _received(engine: Engine, message: BaseMessage, tag: int, session: str) -> B
             name = engine.memory.artifacts.put(text, session=session, tag=tag)
         except ArtifactError as error:
             # No stub may name a file that was not written: the text stays (case 66).
-            emit("offload_failed", tag=tag, error=str(error))
+            emit("offload_failed", session=session, tag=tag, error=str(error))
         else:
-            emit("arrival", tag=tag, tool=message.name, artifact=name, chars=len(text))
+            emit("arrival", session=session, tag=tag, tool=message.name, artifact=name, chars=len(text))
             cleaned = stub(tag, text, preview_tokens=PREVIEW_TOKENS)
     if cleaned == message.content:
         return stamp(message, tag)

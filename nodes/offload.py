@@ -14,7 +14,7 @@ from headwater.nodes.binding import loosened
 from headwater.nodes.engine import Engine, live, revised, saved
 from headwater.nodes.events import emit
 from headwater.nodes.recall import fold
-from headwater.nodes.state import Node, State, Update
+from headwater.nodes.state import Node, NodeState, Update
 from headwater.window.face import text_of
 from headwater.window.frame import Edit, Frame, Pass
 from headwater.window.marks import tag_of
@@ -23,7 +23,7 @@ from headwater.window.marks import tag_of
 def offload(engine: Engine) -> Node:
     """A node that carries out an EXECUTE or FOLD pass."""
 
-    def node(state: State, config: RunnableConfig) -> Update:
+    def node(state: NodeState, config: RunnableConfig) -> Update:
         frame = engine.frame(state, config)
         step = dict(state.get("step") or {})
         wanted = {int(tag): Edit(edit) for tag, edit in (step.get("edits") or {}).items()}

@@ -9,7 +9,7 @@ from headwater.memory import Fact
 from headwater.nodes.documents import beside
 from headwater.nodes.engine import Engine, live, revised, saved
 from headwater.nodes.events import emit
-from headwater.nodes.state import Node, State, Update
+from headwater.nodes.state import Node, NodeState, Update
 from headwater.window.compartments import Compartment, render_history
 from headwater.window.context import Parts, baseline_text, delta_text
 from headwater.window.face import text_of
@@ -29,7 +29,7 @@ _SMALLEST = _LINE + 1
 def recall(engine: Engine) -> Node:
     """A node that folds: baseline rebuilt from memory, delta emptied."""
 
-    def node(state: State, config: RunnableConfig) -> Update:
+    def node(state: NodeState, config: RunnableConfig) -> Update:
         frame = engine.frame(state, config)
         frame = fold(engine, frame, spoken(live(state)))
         emit("fold", session=frame.session, folds=frame.folds)

@@ -13,7 +13,7 @@ from langchain_core.runnables import RunnableConfig
 from headwater.nodes.engine import Engine, live, saved
 from headwater.nodes.events import emit
 from headwater.nodes.offload import apply_edits
-from headwater.nodes.state import Node, State, Update
+from headwater.nodes.state import Node, NodeState, Update
 from headwater.nodes.tool_names import NAVIGATING, WORKING, words_of
 from headwater.window.face import gain_of
 from headwater.window.frame import Edit, Frame
@@ -26,7 +26,7 @@ TARGET = 0.30
 def reclaim(engine: Engine) -> Node:
     """A node that makes room at once."""
 
-    def node(state: State, config: RunnableConfig) -> Update:
+    def node(state: NodeState, config: RunnableConfig) -> Update:
         frame = engine.frame(state, config)
         messages = live(state)
         step = dict(state.get("step") or {})

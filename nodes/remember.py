@@ -6,7 +6,8 @@ from headwater.memory import Category, FactRefused, StorageError, Trust
 from headwater.nodes.engine import Engine, saved
 from headwater.nodes.events import emit
 from headwater.nodes.intake import take_in
-from headwater.nodes.state import Node, State, Update
+from headwater.nodes.spending import emit_spending
+from headwater.nodes.state import Node, NodeState, Update
 from headwater.window.cues import pins_in
 from headwater.window.frame import Frame
 
@@ -21,8 +22,9 @@ _PIN_CATEGORY = {
 def remember(engine: Engine) -> Node:
     """A node that writes the historian's facts and the user's stated rules; a refusal is an event."""
 
-    def node(state: State, config: RunnableConfig) -> Update:
+    def node(state: NodeState, config: RunnableConfig) -> Update:
         frame, taken = take_in(engine, state, config)
+        emit_spending(engine, frame, state)
         written = refused = 0
         wanted: list[tuple[str, str, Trust, tuple[int, ...]]] = [
             (str(f["content"]), str(f["category"]), "agent", tuple(f["tags"]))

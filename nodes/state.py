@@ -43,6 +43,24 @@ class State(TypedDict):
     purse: NotRequired[dict[str, Any]]
 
 
+class NodeState(TypedDict):
+    """What the nodes read of a graph's state, whatever its own schema is: a TypedDict or a pydantic model.
+
+    LangGraph adds to a graph the channels that a node names and the graph has not. So a state of one's own
+    needs `messages` only, with `add_messages` or with `State`'s channel; where it names one of the others it
+    must do so as `State` does.
+    """
+
+    messages: list[AnyMessage]
+    edits: NotRequired[Annotated[dict[int, str], DeltaChannel(merge_tags)]]
+    hints: NotRequired[Annotated[dict[int, str], DeltaChannel(merge_tags)]]
+    frame: NotRequired[dict[str, Any]]
+    step: NotRequired[dict[str, Any]]
+    facts: NotRequired[list[dict[str, Any]]]
+    pins: NotRequired[list[str]]
+    purse: NotRequired[dict[str, Any]]
+
+
 class Node(Protocol):
     """A node as LangGraph calls it."""
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from langchain_core.messages import ToolMessage
-from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.config import get_stream_writer
 
 from headwater.nodes import loop
@@ -18,6 +18,7 @@ from headwater.nodes.conclusion import MAX_CONCLUSION, Conclusion, Status, withi
 from headwater.nodes.delegation import Delegation, SubAgent, delegate_tool, digest_of, waits
 from headwater.nodes.engine import Engine
 from headwater.nodes.events import emit
+from headwater.nodes.placed import Placed
 from headwater.nodes.run import Run
 from headwater.nodes.state import Update
 from headwater.nodes.tools import DELEGATE
@@ -57,7 +58,7 @@ def subagent(engine: Engine, children: Children) -> Runnable[Delegation, Update]
             conclusion = await conclude(engine, run, config)
         return await asyncio.to_thread(_returned, engine, order, conclusion)
 
-    return RunnableLambda(node, anode, name="subagent")
+    return Placed(node, anode, name="subagent")
 
 
 def _found(order: Delegation, children: Children) -> tuple[SubAgent, Runnable[Any, Any]] | Conclusion:

@@ -13,7 +13,7 @@ from typing import Self
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, ToolMessage
-from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langchain_core.runnables import Runnable, RunnableConfig
 
 from headwater.memory import StorageError
 from headwater.nodes.adopt import Adopted, account, adopt, channels, moved, put
@@ -21,7 +21,9 @@ from headwater.nodes.asking import arun, run
 from headwater.nodes.engine import Engine, live, saved
 from headwater.nodes.events import emit
 from headwater.nodes.historian import Ask, Historian, Telling, Told
+from headwater.nodes.placed import Placed
 from headwater.nodes.recall import compartments
+from headwater.nodes.spans import asking
 from headwater.nodes.state import State, Update
 from headwater.window.compartments import WorkState
 from headwater.window.context import Parts, delta_text
@@ -48,7 +50,8 @@ def summarize(engine: Engine) -> Runnable[State, Update]:
                 engine.memory.runs.wait(PATIENCE, work.frame.session)
                 work.adopt()
             models, telling = work.telling()
-            return work.end(run(telling, models, config, work.renew) if telling else None)
+            asked = asking("historian", config)
+            return work.end(run(telling, models, asked, work.renew) if telling else None)
 
     async def anode(state: State, config: RunnableConfig) -> Update:
         # Archive and artifacts are files: no event loop waits for them.
@@ -58,10 +61,11 @@ def summarize(engine: Engine) -> Runnable[State, Update]:
                 await asyncio.to_thread(engine.memory.runs.wait, PATIENCE, work.frame.session)
                 await asyncio.to_thread(work.adopt)
             models, telling = await asyncio.to_thread(work.telling)
-            told = await arun(telling, models, config, work.renew) if telling else None
+            asked = asking("historian", config)
+            told = await arun(telling, models, asked, work.renew) if telling else None
             return await asyncio.to_thread(work.end, told)
 
-    return RunnableLambda(node, anode, name="summarize")
+    return Placed(node, anode, name="summarize")
 
 
 def historian(

@@ -3,10 +3,11 @@
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
-from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.prebuilt import ToolNode
 
 from headwater.nodes.engine import Engine, live
+from headwater.nodes.placed import Placed
 from headwater.nodes.state import State, Update
 from headwater.window.stubs import holds_stub
 
@@ -29,7 +30,7 @@ def tools(engine: Engine) -> Runnable[State, Update]:
         allowed, refused = _split(state)
         return _answered(await node.ainvoke(allowed, config) if allowed else {}, refused)
 
-    return RunnableLambda(run, arun, name="tools")
+    return Placed(run, arun, name="tools")
 
 
 def refusal_of(call: ToolCall) -> ToolMessage | None:

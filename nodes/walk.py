@@ -17,6 +17,7 @@ from headwater.nodes.halt import halt
 from headwater.nodes.intake import intake
 from headwater.nodes.offload import offload
 from headwater.nodes.reclaim import reclaim
+from headwater.nodes.spans import spanned
 from headwater.nodes.state import State, Update, append_messages, merge_tags
 from headwater.nodes.summarize import summarize
 from headwater.nodes.watermark import route, watermark
@@ -72,12 +73,12 @@ def walk(engine: Engine, step: Step, config: RunnableConfig) -> Generator[Effect
         Exception: What the model's client raised, unless it was an overflow that could be survived.
         OverflowUnresolved: It was one, and nothing was left to take out.
     """
-    step.take(intake(engine)(step.state, config))
+    step.take(spanned("intake", intake(engine)).invoke(step.state, config))
     while True:
-        step.take(watermark(engine)(step.state, config))
+        step.take(spanned("watermark", watermark(engine)).invoke(step.state, config))
         way = route(step.state)
         if way == "halt":
-            return _answered(step, halt(engine)(step.state, config))
+            return _answered(step, spanned("halt", halt(engine)).invoke(step.state, config))
         if way != "agent":
             yield from _remedy(engine, step, config, way)
             continue
@@ -93,7 +94,7 @@ def _remedy(engine: Engine, step: Step, config: RunnableConfig, way: str) -> Gen
         step.take((yield Run(summarize(engine), step.state)))
     else:
         node = {"offload": offload, "reclaim": reclaim}[way](engine)
-        step.take(node(step.state, config))
+        step.take(spanned(way, node).invoke(step.state, config))
 
 
 def _asked(engine: Engine, step: Step, config: RunnableConfig) -> Generator[Effect, Any, Update]:

@@ -7,7 +7,7 @@ from langchain_core.runnables import RunnableConfig
 from headwater.nodes.adopt import finished
 from headwater.nodes.engine import Engine, live, saved
 from headwater.nodes.events import emit
-from headwater.nodes.state import Node, State, Update
+from headwater.nodes.state import Node, NodeState, Update
 from headwater.window.policy import Level
 from headwater.window.schedule import Plan, plan
 
@@ -28,7 +28,7 @@ REMEDIES: dict[Level, tuple[Route, ...]] = {
 def watermark(engine: Engine) -> Node:
     """A node that measures the window and decides where the step goes next (`step["route"]`)."""
 
-    def node(state: State, config: RunnableConfig) -> Update:
+    def node(state: NodeState, config: RunnableConfig) -> Update:
         frame = engine.frame(state, config)
         step = dict(state.get("step") or {})
         with engine.view(frame, live(state)) as view:
@@ -94,6 +94,6 @@ def route_of(level: Level, decided: Plan, step: dict[str, Any], *, tell: bool = 
     return "halt" if level is Level.EXHAUSTED else "agent"
 
 
-def route(state: State) -> str:
+def route(state: NodeState) -> str:
     """The conditional edge behind the node."""
     return str((state.get("step") or {}).get("route", "agent"))

@@ -40,7 +40,7 @@ def test_every_folder_with_python_is_listed_in_packages() -> None:
     """An unlisted one would be missing from the wheel without a word."""
     setuptools = project()["tool"]["setuptools"]  # type: ignore[index]
     listed = set(setuptools["packages"])
-    apart = {"tests", "benchmarks", "notebooks", "docs", "build", "dist"}
+    apart = {"tests", "benchmarks", "examples", "notebooks", "docs", "build", "dist"}
     folders = {
         path.parent.relative_to(ROOT).parts
         for path in ROOT.rglob("*.py")

@@ -1,14 +1,7 @@
 """A sub-agent on a real LangGraph server, started here: conclusion, purse, cancellation, evidence."""
 
-import importlib.util
-import os
 import re
-import signal
-import socket
-import subprocess
-import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,16 +11,14 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from headwater import Budget, Memory, SubAgent, build_agent
 from headwater.graph import Remote
+from headwater.graph.build import engine_of
 from headwater.lab.provider import Reply, Request, StrictProvider, ToolCall
 from headwater.window.policy import WindowPolicy
+from tests.graph.dev_server import dev_server, needs_server
 from tests.graph.world import config, last_text, results, says
 
 HERE = Path(__file__).parent / "served"
-ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("langgraph_api") is None,
-    reason="no LangGraph server here: pip install 'headwater[server]'",
-)
+pytestmark = needs_server
 POLICY = WindowPolicy(window=16_000)
 
 
@@ -50,55 +41,12 @@ def script(request: Request) -> Reply:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, StrictProvider]]:
     folder = tmp_path_factory.mktemp("served")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     for name in ("app.py", "langgraph.json"):
         (folder / name).write_text((HERE / name).read_text("utf-8"), "utf-8")
     with StrictProvider(script, window=16_000) as provider:
-        env = {
-            **os.environ,
-            "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
-            "SERVED_MEMORY": str(folder / "memory"),
-            "SERVED_MODEL": f"{provider.url}/v1",
-            "LANGSMITH_TRACING": "false",
-            "LANGGRAPH_CLI_NO_ANALYTICS": "1",
-        }
-        command = [
-            sys.executable,
-            "-m",
-            "langgraph_cli",
-            "dev",
-            "--no-browser",
-            "--no-reload",
-            "--port",
-            str(port),
-        ]
-        with open(folder / "log", "wb") as log:
-            server = subprocess.Popen(
-                command, cwd=folder, env=env, stdout=log, stderr=log, start_new_session=True
-            )
-            try:
-                _wait_for(f"http://127.0.0.1:{port}/ok", server, folder / "log")
-                yield f"http://127.0.0.1:{port}", provider
-            finally:
-                os.killpg(server.pid, signal.SIGTERM)
-                try:
-                    server.wait(10)
-                except subprocess.TimeoutExpired:
-                    os.killpg(server.pid, signal.SIGKILL)
-                    server.wait()
-
-
-def _wait_for(url: str, server: "subprocess.Popen[bytes]", log: Path) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and server.poll() is None:
-        try:
-            with urllib.request.urlopen(url, timeout=1):
-                return
-        except OSError:
-            time.sleep(0.2)
-    pytest.fail(f"the server did not come up: {log.read_text('utf-8', 'replace')[-3000:]}")
+        settings = {"SERVED_MEMORY": str(folder / "memory"), "SERVED_MODEL": f"{provider.url}/v1"}
+        with dev_server(folder, settings) as url:
+            yield url, provider
 
 
 def _lead(served: tuple[str, StrictProvider], memory: Memory, budget: Budget) -> Any:
@@ -173,10 +121,5 @@ def test_m26_a_remote_child_that_hangs_is_ended_there_too(
 
 
 def _tools(agent: Any) -> list[Any]:
-    """The tools that the agent's tools node runs."""
-    node = agent.nodes["tools"].bound
-    inner = node.func.__closure__
-    from langgraph.prebuilt import ToolNode
-
-    found = next(c.cell_contents for c in inner if isinstance(c.cell_contents, ToolNode))
-    return list(found.tools_by_name.values())
+    """The agent's tools."""
+    return list(engine_of(agent).tools)
