@@ -128,10 +128,10 @@ class ChromaIndex:
     def close(self) -> None:
         """See `Index`."""
         with self._lock:
-            if self._client is not None:
+            client, self._client = self._client, None
+            if client is not None:
                 with _Foreign("close"):
-                    cast(Any, self._client).close()
-            self._client = None
+                    cast(Any, client).close()
 
     def _make(self, space: tuple[str, ...]) -> None:
         with _Foreign("reset"):
