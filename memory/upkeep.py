@@ -229,7 +229,12 @@ class Upkeep:
         try:
             self._build(index)
         except IndexBroken as error:
-            self._give_up(index, str(error), told=again)
+            if index is self._words:
+                self._give_up(index, str(error), told=again)
+            else:
+                # Another process may have been making it as well: they take turns in the background.
+                self._drop(index)
+                self._begin(index, told=again)
             return False
         if not quiet:
             _log.warning("%s was built anew (%s); no fact was lost", name, reason)
