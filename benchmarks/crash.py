@@ -88,7 +88,17 @@ def main() -> None:
         task = progress.add_task("kills", total=RANDOM + AIMED)
         reports = run(RANDOM, AIMED, SEED, lambda: progress.update(task, advance=1, refresh=True))
     table = Table(title="kill -9", box=None)
-    for name in ("trials", "acknowledged", "lost", "unusable", "index rebuilt", "opened p50", "max", "healed p50", "max"):
+    for name in (
+        "trials",
+        "acknowledged",
+        "lost",
+        "unusable",
+        "index rebuilt",
+        "opened p50",
+        "max",
+        "healed p50",
+        "max",
+    ):
         table.add_column(name, justify="right")
     table.columns[0].justify = "left"
     for name, report in reports.items():
@@ -131,7 +141,14 @@ def run(
             shutil.copytree(template, folder)
             kept = set(range(_BEFORE_SYNC))
             kill = _at_sync(dice) if number % 2 else _at_rebuild(dice)
-            _trial(reports["at the index sync"], folder, kept, 1_000 * (number + 1), kill, rebuild=number % 2 == 0)
+            _trial(
+                reports["at the index sync"],
+                folder,
+                kept,
+                1_000 * (number + 1),
+                kill,
+                rebuild=number % 2 == 0,
+            )
             shutil.rmtree(folder)
             step()
     return reports

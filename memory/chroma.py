@@ -118,11 +118,12 @@ class ChromaIndex:
             found = self._present(space).query(
                 query_embeddings=cast(Any, [vector]), n_results=2 * k, include=["metadatas", "distances"]
             )
-        best: dict[str, float] = {}
-        for data, distance in zip(
-            (found["metadatas"] or [[]])[0], (found["distances"] or [[]])[0], strict=True
-        ):
-            best.setdefault(str(data["entry"]), 1.0 - float(distance))
+            best: dict[str, float] = {}
+            # A damaged collection answers with rows that have no metadata.
+            for data, distance in zip(
+                (found["metadatas"] or [[]])[0], (found["distances"] or [[]])[0], strict=True
+            ):
+                best.setdefault(str(data["entry"]), 1.0 - float(distance))
         return [Hit(key, score) for key, score in best.items()][:k]
 
     def close(self) -> None:

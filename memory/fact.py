@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
-from headwater.memory.gist import gist
+from headwater.memory.purport import purport
 from headwater.memory.secrets import find_secret
 
 MAX_CHARS = 4_000
@@ -172,12 +172,12 @@ def normalise(content: str) -> str:
 
 
 def fact_id(text: str, category: Category) -> str:
-    """The id of a normalised text in its category, by its gist: a near-duplicate has the same.
+    """The id of a normalised text in its category, by its purport: a near-duplicate has the same.
 
     >>> fact_id("Use  Tabs", Category.NAMING) == fact_id("use tabs", Category.NAMING)
     True
     """
-    return "f" + hashlib.sha256(f"{category}\0{gist(text)}".encode()).hexdigest()[:16]
+    return "f" + hashlib.sha256(f"{category}\0{purport(text)}".encode()).hexdigest()[:16]
 
 
 def _clean(text: str) -> str:

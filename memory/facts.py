@@ -94,7 +94,7 @@ class Facts:
     ) -> Fact:
         """Remember something: the one way in for the agent's tool, the historian and people.
 
-        What is already known in this category, if in other words (see `gist`), counts one more sighting and
+        What is already known in this category, if in other words (see `purport`), counts one more sighting and
         keeps its words, source and trust. It is not revived if it was archived, unless `supersedes` says that
         it holds again. A superseded fact is archived and points at its successor; superseding a fact by other
         words for it rewords it.
@@ -266,8 +266,11 @@ class Facts:
                 return [*facts.values()]
 
     def _put(self, facts: Sequence[Fact]) -> None:
+        before = {f.id: (f.content, f.live) for f in self._get_many([f.id for f in facts])}
+        # A sighting changes nothing that is looked up.
+        changed = [f.id for f in facts if before.get(f.id) != (f.content, f.live)]
         puts = [PutOp(self._space, f.id, f.to_value(), index=False) for f in facts]
-        self._store_batch([*puts, *self._upkeep.marks([f.id for f in facts])])
+        self._store_batch([*puts, *self._upkeep.marks(changed)])
 
     def _store_batch(self, ops: Sequence[PutOp]) -> None:
         with _stored():

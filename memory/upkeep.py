@@ -72,6 +72,7 @@ class Upkeep:
         self._builds: dict[Index, Rebuild] = {}
         self._retry_at: dict[Index, float] = {}
         self._elsewhere: set[Index] = set()
+        self._healed: set[Index] = set()
         self._told: dict[str, Any] = {}
 
     def marks(self, ids: Sequence[str]) -> list[PutOp]:
@@ -151,6 +152,7 @@ class Upkeep:
             self._usable = None
             self._builds.clear()
             self._elsewhere.clear()
+            self._healed.clear()
             self._retry_at.clear()
             self._told.clear()
             for index in self._indexes:
@@ -191,6 +193,7 @@ class Upkeep:
             for index in due:
                 del self._retry_at[index]
                 self._elsewhere.discard(index)
+                self._healed.discard(index)
             self._usable += due
             self._told.clear()
             self._check(due, again=True)
@@ -218,6 +221,11 @@ class Upkeep:
     def _heal(self, index: Index, reason: str, *, quiet: bool = False, again: bool = False) -> bool:
         """Build an index anew; whether it can be used at once."""
         name = type(index).__name__
+        if index in self._healed:
+            # It fails soon after it was built: building it at every search would help nobody.
+            self._give_up(index, reason, told=again)
+            return False
+        self._healed.add(index)
         rows = len(self._rows()) if index is not self._words else 0
         # A first build of a few rows is no repair, and takes no longer than telling it of them.
         if rows > (_FEW if quiet and not again else 0):
@@ -281,6 +289,7 @@ class Upkeep:
         marked = [item.key for item in self._marked()]
         entries = self._rows_of(marked)
         _update(index, self._space, entries, sorted(set(marked) - {entry.id for entry in entries}))
+        index.search(self._space, "headwater", 1)
         wanted = sum(index.pieces(row.text) for row in self._rows())
         if (size := index.size(self._space)) != wanted and not self._marked_since(marked):
             raise IndexBroken(f"{size} of {wanted} rows arrived: another process was at it too")

@@ -7,9 +7,10 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool, ToolException
 from langgraph.prebuilt import InjectedState
 
-from headwater.memory import Category, FactRefused, Memory, StorageError, UnknownTag, page
+from headwater.memory import Memory, StorageError, UnknownTag, page
 from headwater.memory.sessions import may_open
 from headwater.nodes.remote import look_up
+from headwater.nodes.memory_tool import Action, keep_facts
 from headwater.window.face import safe, text_of
 from headwater.window.frame import Frame
 from headwater.window.marks import TagError, mark, parse_ranges, tag_of
@@ -106,13 +107,19 @@ def context_tools(engine: Desk) -> list[BaseTool]:
         return _let_go(tags, state or {})
 
     def ctx_memory(
-        action: Literal["write", "search", "list"], content: str = "", category: str = "PROJECT_RULES"
+        action: Action,
+        content: str = "",
+        category: str = "PROJECT_RULES",
+        id: str = "",
+        state: Annotated[dict[str, Any] | None, InjectedState] = None,
+        config: Annotated[RunnableConfig | None, InjectedToolArg] = None,
     ) -> str:
-        """Long-term facts, kept across sessions: write one, search, or list them.
+        """Long-term facts, kept across sessions: write one, update or archive one by its id, search, list.
 
         category: PROJECT_RULES, ARCHITECTURE, CONSTRAINTS, CONFIG_VALUES or NAMING.
         """
-        return _remembered(memory, action, content, category)
+        session = engine.frame(state or {}, config).session
+        return keep_facts(memory, session, action, content, category, id)
 
     functions = (file_read, ctx_expand, ctx_search, ctx_note, ctx_reduce, ctx_memory)
     tools: list[BaseTool] = []
@@ -220,18 +227,3 @@ def _search(memory: Memory, session: str, query: str) -> str:
     lines = [f"fact [{fact.category}] {fact.content}" for fact, _ in facts]
     lines += [f"{mark(tag)} {snippet}" for tag, snippet in found]
     return safe("\n".join(lines)) or "Nothing found; try other words."
-
-
-def _remembered(memory: Memory, action: str, content: str, category: str) -> str:
-    try:
-        if action == "write":
-            fact = memory.facts.write(content, Category(category), trust="agent")
-            return f"Remembered ({fact.category}): {fact.content}"
-        facts = (
-            [f for f, _ in memory.facts.search(content, k=10)]
-            if action == "search"
-            else memory.facts.list(limit=50, live=True)
-        )
-    except (FactRefused, StorageError, ValueError) as error:
-        raise ToolException(str(error)) from error
-    return "\n".join(f"[{f.category}] {f.content}" for f in facts) or "No facts yet."

@@ -1,4 +1,4 @@
-"""What a sentence says, without how it is put: near-duplicates have one gist, other facts have others.
+"""What a sentence says, without how it is put: near-duplicates have one purport, other facts have others.
 
 Two texts are the same fact when they differ in letter case, punctuation, fillers ("please", 记住), the verb of
 duty ("must", 应该), endings, common synonyms, a slip of the pen, or in which half comes first. A number, an
@@ -15,16 +15,24 @@ from headwater.memory.lexical import stem
 
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _TOKENS = re.compile(rf"[{_CJK}]|[^\s{_CJK}]+")
-_EDGES_LEFT, _EDGES_RIGHT = "\"'`“”‘’「」『』《》()[]{}（）【】,;:!?。、…", "\"'`“”‘’「」『』《》()[]{}（）【】,;:.!?。、…"
+_EDGES_LEFT, _EDGES_RIGHT = (
+    "\"'`“”‘’「」『』《》()[]{}（）【】,;:!?。、…",
+    "\"'`“”‘’「」『』《》()[]{}（）【】,;:.!?。、…",
+)
 _CLAUSE = re.compile(r"[,;，；。!?、]|\.\s")
-_OPENING = re.compile(rf"\s*(?:(?:in|on|at|for|when|if|before|after|during)\b|[在当]|如果)[^,，]*[,，][^,，]*$", re.I)
+_OPENING = re.compile(
+    rf"\s*(?:(?:in|on|at|for|when|if|before|after|during)\b|[在当]|如果)[^,，]*[,，][^,，]*$", re.I
+)
 
 _OPENERS = re.compile(
     r"^\W*(?:(?:please|pls|remember|note|fyi|reminder|important|as a reminder|as a rule|keep in mind)\b(?: that\b)?"
     r"|请?(?:务必)?(?:记住|注意|牢记)|请记得|备注|提醒)[\s:：,，]*",
     re.IGNORECASE,
 )
-_HERE = re.compile(r"\b(?:in|for|of) (?:this|our|the) (?:project|repo|repository|code ?base)\b|在?(?:本|这个|我们的?)项目[里中]?", re.I)
+_HERE = re.compile(
+    r"\b(?:in|for|of) (?:this|our|the) (?:project|repo|repository|code ?base)\b|在?(?:本|这个|我们的?)项目[里中]?",
+    re.I,
+)
 _ENGLISH: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), instead)
     for pattern, instead in (
@@ -53,6 +61,7 @@ _CHINESE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"星期|礼拜", "周"),
         (r"每个(?=周|月|天|小时)", "每"),
         (r"周[日天]", "周日"),
+        (rf"(?<=[{_CJK}])\s*=\s*(?=\w)", " "),
         (r"端口号", "端口"),
         (r"之([前后])|以([前后])", r"\1\2"),
         (r"在(.+?)之?([前后])", r"\1\2"),
@@ -77,14 +86,14 @@ _SLIP = 6
 """Letters that a stem must have for its slips to be looked over: short words are too near to each other."""
 
 
-def gist(text: str) -> str:
-    """The gist of a normalised text: equal for texts that say the same.
+def purport(text: str) -> str:
+    """The purport of a normalised text: equal for texts that say the same.
 
-    >>> gist("Please never commit to main!") == gist("Don't commit to `main`")
+    >>> purport("Please never commit to main!") == purport("Don't commit to `main`")
     True
-    >>> gist("主数据库是 PostgreSQL 15。") == gist("PostgreSQL 15 为主数据库")
+    >>> purport("主数据库是 PostgreSQL 15。") == purport("PostgreSQL 15 为主数据库")
     True
-    >>> gist("max_retries is 3") == gist("max_retries is 4")
+    >>> purport("max_retries is 3") == purport("max_retries is 4")
     False
     """
     plain = unicodedata.normalize("NFKC", text)
