@@ -17,7 +17,7 @@ from typing import Any
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 
 from headwater.memory.database import StorageError
-from headwater.memory.fact import Category, Fact, Scope, Source, Status, Trust, fact
+from headwater.memory.fact import Category, Fact, FactRefused, Scope, Source, Status, Trust, fact
 from headwater.memory.index import Entry, Hit, Index, fuse
 from headwater.memory.lexical import tokens
 from headwater.memory.upkeep import Upkeep
@@ -94,8 +94,8 @@ class Facts:
     ) -> Fact:
         """Remember something: the one way in for the agent's tool, the historian and people.
 
-        What is already known in this category, if in other words (see `purport`), counts one more sighting and
-        keeps its words, source and trust. It is not revived if it was archived, unless `supersedes` says that
+        What is already known in this category, if in other words (see `purport`), counts one more sighting
+        and keeps its words, source and trust. It is not revived if it was archived, unless `supersedes` says that
         it holds again. A superseded fact is archived and points at its successor; superseding a fact by other
         words for it rewords it.
 
@@ -160,6 +160,20 @@ class Facts:
         if found is None:
             raise UnknownFact(f"no fact {key!r} in this project: list or search for the right id")
         return found
+
+    def restore(self, kept: Fact) -> None:
+        """Put a fact back just as it was exported or edited by a person; its id must be that of its content.
+
+        Raises:
+            SecretRefused, RecallBlockRefused, FactRefused: See `fact.fact`.
+        """
+        plain = fact(kept.content, kept.category, scope=kept.scope, importance=kept.importance,
+                     source=kept.source, trust=kept.trust, now=kept.created)  # fmt: skip
+        if plain.id != kept.id or plain.content != kept.content:
+            raise FactRefused(f"id {kept.id!r} does not belong to {kept.content[:80]!r}: write it anew")
+        with self._lock, self._exclusive():
+            self._put([kept])
+        self._catch_up()
 
     def archive(self, key: str) -> Fact:
         """Take a fact out of recall. It is kept, and `get` still shows it."""

@@ -242,7 +242,9 @@ class Upkeep:
             else:
                 # Another process may have been making it as well: they take turns in the background.
                 self._drop(index)
-                self._begin(index, told=again)
+                if not again:
+                    _log.warning("%s cannot be used yet (%s): words serve until then", name, error)
+                self._begin(index, told=True)
             return False
         if not quiet:
             _log.warning("%s was built anew (%s); no fact was lost", name, reason)

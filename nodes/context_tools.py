@@ -110,16 +110,16 @@ def context_tools(engine: Desk) -> list[BaseTool]:
         action: Action,
         content: str = "",
         category: str = "PROJECT_RULES",
-        id: str = "",
+        fact: str = "",
         state: Annotated[dict[str, Any] | None, InjectedState] = None,
         config: Annotated[RunnableConfig | None, InjectedToolArg] = None,
     ) -> str:
-        """Long-term facts, kept across sessions: write one, update or archive one by its id, search, list.
+        """Long-term facts, kept across sessions: write one, update or archive one, search, list.
 
-        category: PROJECT_RULES, ARCHITECTURE, CONSTRAINTS, CONFIG_VALUES or NAMING.
+        category: PROJECT_RULES, ARCHITECTURE, CONSTRAINTS, CONFIG_VALUES or NAMING; fact: an id, to update.
         """
         session = engine.frame(state or {}, config).session
-        return keep_facts(memory, session, action, content, category, id)
+        return keep_facts(memory, session, action, content, category, fact)
 
     functions = (file_read, ctx_expand, ctx_search, ctx_note, ctx_reduce, ctx_memory)
     tools: list[BaseTool] = []

@@ -1,4 +1,4 @@
-"""Opening heals: whatever has become of an index, work goes on by words, and the index comes back by itself."""
+"""Opening heals: whatever became of an index, work goes on by words, and the index comes back by itself."""
 
 from __future__ import annotations
 
