@@ -40,7 +40,9 @@ def forget_fact(
         StorageError: A file is in use or cannot be rewritten; the fact itself is gone from the store.
     """
     fact = memory.facts.get(key)
-    gone = tuple(_sessions_with(memory, fact.content, fact.source and fact.source.session)) if sessions else ()
+    gone = (
+        tuple(_sessions_with(memory, fact.content, fact.source and fact.source.session)) if sessions else ()
+    )
     memory.facts.forget(key)
     for session in gone:
         memory.artifacts.release(session)

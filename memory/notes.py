@@ -139,7 +139,9 @@ def _note(category: Category, lines: list[str], place: str) -> Note:
         try:
             about = json.loads(found[1])
         except json.JSONDecodeError as error:
-            raise NotesError(f"{place}: the comment is broken ({error}): restore it, or take it out") from error
+            raise NotesError(
+                f"{place}: the comment is broken ({error}): restore it, or take it out"
+            ) from error
         text = body
     return Note(category, text, about, place)
 
