@@ -46,6 +46,8 @@ class ChromaIndex:
         self._client: ClientAPI | None = None
         self._folder: Path | None = None
         self._signature = ""
+        self._made: set[tuple[str, ...]] = set()
+        self._spoilt = False
 
     def stamp(self, space: tuple[str, ...]) -> str | None:
         """See `Index`."""
@@ -57,10 +59,14 @@ class ChromaIndex:
         """See `Index`."""
         with self._lock:
             try:
+                if self._spoilt and self._folder is not None:
+                    self._next_folder()
                 self._make(space)
             except IndexBroken:
                 self._next_folder()
                 self._make(space)
+            self._spoilt = False
+            self._made.add(space)
 
     def seal(self, space: tuple[str, ...], stamp: str) -> None:
         """See `Index`."""
@@ -94,11 +100,14 @@ class ChromaIndex:
             for start in range(0, len(rows), _BATCH):
                 batch = rows[start : start + _BATCH]
                 vectors = self._embeddings.embed_documents([piece for _, _, piece in batch])
+                # A fresh collection that fails shows that a kill has spoilt the folder, not the collection.
+                self._spoilt = space in self._made
                 collection.upsert(
                     ids=[key for key, _, _ in batch],
                     embeddings=cast(Any, vectors),
                     metadatas=[{"entry": entry} for _, entry, _ in batch],
                 )
+                self._spoilt = False
 
     def delete(self, space: tuple[str, ...], ids: Sequence[str]) -> None:
         """See `Index`."""

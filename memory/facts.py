@@ -95,8 +95,8 @@ class Facts:
         """Remember something: the one way in for the agent's tool, the historian and people.
 
         What is already known in this category, if in other words (see `purport`), counts one more sighting
-        and keeps its words, source and trust. It is not revived if it was archived, unless `supersedes` says that
-        it holds again. A superseded fact is archived and points at its successor; superseding a fact by other
+        and keeps its words, source and trust. It is not revived if it was archived, unless `supersedes` says
+        that it holds again. A superseded fact is archived and points at its successor; superseding a fact by other
         words for it rewords it.
 
         Args:

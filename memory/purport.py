@@ -1,7 +1,7 @@
 """What a sentence says, without how it is put: near-duplicates have one purport, other facts have others.
 
-Two texts are the same fact when they differ in letter case, punctuation, fillers ("please", 记住), the verb of
-duty ("must", 应该), endings, common synonyms, a slip of the pen, or in which half comes first. A number, an
+Two texts are the same fact when they differ in letter case, punctuation, fillers ("please", 记住), the
+verb of duty ("must", 应该), endings, common synonyms, a slip of the pen, or in which half comes first. A number, an
 identifier, a name or a negation is never a filler, and a word that is not known as one is none. So a fact
 that was told twice may be kept twice, but of two different facts none is lost.
 """
@@ -21,7 +21,7 @@ _EDGES_LEFT, _EDGES_RIGHT = (
 )
 _CLAUSE = re.compile(r"[,;，；。!?、]|\.\s")
 _OPENING = re.compile(
-    rf"\s*(?:(?:in|on|at|for|when|if|before|after|during)\b|[在当]|如果)[^,，]*[,，][^,，]*$", re.I
+    r"\s*(?:(?:in|on|at|for|when|if|before|after|during)\b|[在当]|如果)[^,，]*[,，][^,，]*$", re.I
 )
 
 _OPENERS = re.compile(
@@ -39,7 +39,10 @@ _ENGLISH: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\bcan(?:no|'|’)t\b|\bwon['’]t\b|\bcan not\b", " not "),
         (r"(?<=[a-z])n['’]t\b", " not "),
         (r"(?<=[a-z])['’](?:s|re|ve|ll)\b", " "),
-        (r"\b(?:is|are|be) (?:strictly )?(?:forbidden|prohibited|banned|disallowed|not allowed|not permitted)\b", " not "),
+        (
+            r"\b(?:is|are|be) (?:strictly )?(?:forbidden|prohibited|banned|disallowed|not allowed|not permitted)\b",
+            " not ",
+        ),
         (r"\b(?:have|has|need|needs|ought|is required|are required) to\b", " "),
         (r"\bprior to\b", " before "),
         (r"(?<=\d)\s*(?:seconds?|secs?|s)\b", " sec "),
@@ -48,11 +51,14 @@ _ENGLISH: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(?<=\d)\s*(?:hours?|hrs?|h)\b", " hour "),
         (r"(\w+) of (?:the |our |an? )?(\w+)", r" \2 \1 "),
     )
-)  # fmt: skip
+)
 _CHINESE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), instead)
     for pattern, instead in (
-        (r"(?:严格)?(?:禁止|严禁)|不(?:允许|可以|许|得|能|可|要|准)|请?(?:切勿|勿|别(?!名|人|的))|绝不|决不|永远不|从不", "不"),
+        (
+            r"(?:严格)?(?:禁止|严禁)|不(?:允许|可以|许|得|能|可|要|准)|请?(?:切勿|勿|别(?!名|人|的))|绝不|决不|永远不|从不",
+            "不",
+        ),
         (r"一定要|必须要?|务必|应该|应当|需要|都?得要|请", ""),
         (r"我们|咱们|本公司", ""),
         (r"一律|统一|总是|始终|全都|全部都|均(?!衡)|目前|现在|当前", ""),
@@ -68,19 +74,75 @@ _CHINESE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(?<=\d)\s*秒钟?", "sec"),
         (r"(?<=\d)\s*分钟", "min"),
         (r"(?<=\d)\s*个?小时", "hour"),
-        *((f"{word}(?=次|个|天|秒|分钟|小时|周|月|年|倍|台|份|人|位)", digit) for word, digit in zip("两二三四五六七八九", "223456789", strict=True)),
+        *(
+            (f"{word}(?=次|个|天|秒|分钟|小时|周|月|年|倍|台|份|人|位)", digit)
+            for word, digit in zip("两二三四五六七八九", "223456789", strict=True)
+        ),
     )
-)  # fmt: skip
+)
 _DROPPED = frozenset(
-    "a an the is are am be been being it its this that there we our us you your do does must should shall please "
-    "just simply always also currently as really".split()
+    [
+        "a",
+        "an",
+        "the",
+        "is",
+        "are",
+        "am",
+        "be",
+        "been",
+        "being",
+        "it",
+        "its",
+        "this",
+        "that",
+        "there",
+        "we",
+        "our",
+        "us",
+        "you",
+        "your",
+        "do",
+        "does",
+        "must",
+        "should",
+        "shall",
+        "please",
+        "just",
+        "simply",
+        "always",
+        "also",
+        "currently",
+        "as",
+        "really",
+    ]
 )
 _SYNONYMS = {
-    "never": "not", "no": "not", "avoid": "not", "cannot": "not", "primary": "main", "principal": "main",
-    "db": "database", "repo": "repository", "utilize": "use", "utilise": "use", "employ": "use", "every": "all",
-    "each": "all", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8",
-    "nine": "9", "ten": "10", "colour": "color", "behaviour": "behavior", "docs": "documentation",
-}  # fmt: skip
+    "never": "not",
+    "no": "not",
+    "avoid": "not",
+    "cannot": "not",
+    "primary": "main",
+    "principal": "main",
+    "db": "database",
+    "repo": "repository",
+    "utilize": "use",
+    "utilise": "use",
+    "employ": "use",
+    "every": "all",
+    "each": "all",
+    "two": "2",
+    "three": "3",
+    "four": "4",
+    "five": "5",
+    "six": "6",
+    "seven": "7",
+    "eight": "8",
+    "nine": "9",
+    "ten": "10",
+    "colour": "color",
+    "behaviour": "behavior",
+    "docs": "documentation",
+}
 _JOINING = frozenset(("and", "or", "but", "和", "与", "及", "或", "但", "→", "->"))
 _SLIP = 6
 """Letters that a stem must have for its slips to be looked over: short words are too near to each other."""

@@ -90,6 +90,14 @@ class Rebuild:
     def _build(self) -> None:
         if self._whole():
             return
+        try:
+            self._fill()
+        except IndexBroken:
+            # What stood in its way may be gone with the next reset, which leaves a spoilt folder.
+            if not self._stopped.is_set():
+                self._fill()
+
+    def _fill(self) -> None:
         self._reset()
         # Rows are read after the reset: what is written from here on is marked, and `finish` sees the marks.
         rows = self._rows()

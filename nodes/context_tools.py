@@ -9,8 +9,8 @@ from langgraph.prebuilt import InjectedState
 
 from headwater.memory import Memory, StorageError, UnknownTag, page
 from headwater.memory.sessions import may_open
-from headwater.nodes.remote import look_up
 from headwater.nodes.memory_tool import Action, keep_facts
+from headwater.nodes.remote import look_up
 from headwater.window.face import safe, text_of
 from headwater.window.frame import Frame
 from headwater.window.marks import TagError, mark, parse_ranges, tag_of
