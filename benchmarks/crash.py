@@ -2,8 +2,8 @@
 
 A random trial kills a writer, every second time with a reader beside it, at a random moment of a folder
 that has lived through the trials before. An aimed one kills while Chroma writes its vectors to disk: where
-the next write makes it do so, or in the middle of a rebuild. After each, a new process opens the folder, looks for
-every fact that a writer had been told was kept, searches, and waits until the index is whole again.
+the next write makes it do so, or in the middle of a rebuild. After each, a new process opens the folder,
+looks for every fact that a writer had been told was kept, searches, and waits until the index is whole again.
 """
 
 import multiprocessing

@@ -96,8 +96,8 @@ class Facts:
 
         What is already known in this category, if in other words (see `purport`), counts one more sighting
         and keeps its words, source and trust. It is not revived if it was archived, unless `supersedes` says
-        that it holds again. A superseded fact is archived and points at its successor; superseding a fact by other
-        words for it rewords it.
+        that it holds again. A superseded fact is archived and points at its successor; superseding a fact by
+        other words for it rewords it.
 
         Args:
             content: At most 4,000 characters.

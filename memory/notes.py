@@ -1,7 +1,8 @@
 """Facts as files for people: one `.md` a category, to be read, compared and edited by hand (C12, C13).
 
-A fact is a list item; under it stands one comment with all that is not its text. An item without a comment
-is a new fact. What was exported and is read back unchanged changes nothing, and fills an empty store with equals.
+A fact is a list item; under it stands one comment with all that is not its text. An item
+without a comment is a new fact. What was exported and is read back unchanged changes nothing, and
+fills an empty store with equals.
 """
 
 from __future__ import annotations

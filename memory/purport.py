@@ -1,8 +1,8 @@
 """What a sentence says, without how it is put: near-duplicates have one purport, other facts have others.
 
 Two texts are the same fact when they differ in letter case, punctuation, fillers ("please", 记住), the
-verb of duty ("must", 应该), endings, common synonyms, a slip of the pen, or in which half comes first. A number, an
-identifier, a name or a negation is never a filler, and a word that is not known as one is none. So a fact
+verb of duty ("must", 应该), endings, common synonyms, a slip of the pen, or in which half comes first.
+A number, an identifier, a name or a negation is never a filler, and a word that is not known as one is none. So a fact
 that was told twice may be kept twice, but of two different facts none is lost.
 """
 
@@ -25,12 +25,14 @@ _OPENING = re.compile(
 )
 
 _OPENERS = re.compile(
-    r"^\W*(?:(?:please|pls|remember|note|fyi|reminder|important|as a reminder|as a rule|keep in mind)\b(?: that\b)?"
+    r"^\W*(?:(?:please|pls|remember|note|fyi|reminder|important|as a reminder|as a rule"
+    r"|keep in mind)\b(?: that\b)?"
     r"|请?(?:务必)?(?:记住|注意|牢记)|请记得|备注|提醒)[\s:：,，]*",
     re.IGNORECASE,
 )
 _HERE = re.compile(
-    r"\b(?:in|for|of) (?:this|our|the) (?:project|repo|repository|code ?base)\b|在?(?:本|这个|我们的?)项目[里中]?",
+    r"\b(?:in|for|of) (?:this|our|the) (?:project|repo|repository|code ?base)\b"
+    r"|在?(?:本|这个|我们的?)项目[里中]?",
     re.I,
 )
 _ENGLISH: tuple[tuple[re.Pattern[str], str], ...] = tuple(
@@ -40,7 +42,8 @@ _ENGLISH: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(?<=[a-z])n['’]t\b", " not "),
         (r"(?<=[a-z])['’](?:s|re|ve|ll)\b", " "),
         (
-            r"\b(?:is|are|be) (?:strictly )?(?:forbidden|prohibited|banned|disallowed|not allowed|not permitted)\b",
+            r"\b(?:is|are|be) (?:strictly )?(?:forbidden|prohibited|banned|disallowed"
+            r"|not allowed|not permitted)\b",
             " not ",
         ),
         (r"\b(?:have|has|need|needs|ought|is required|are required) to\b", " "),
@@ -56,7 +59,8 @@ _CHINESE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), instead)
     for pattern, instead in (
         (
-            r"(?:严格)?(?:禁止|严禁)|不(?:允许|可以|许|得|能|可|要|准)|请?(?:切勿|勿|别(?!名|人|的))|绝不|决不|永远不|从不",
+            r"(?:严格)?(?:禁止|严禁)|不(?:允许|可以|许|得|能|可|要|准)"
+            r"|请?(?:切勿|勿|别(?!名|人|的))|绝不|决不|永远不|从不",
             "不",
         ),
         (r"一定要|必须要?|务必|应该|应当|需要|都?得要|请", ""),
@@ -215,8 +219,8 @@ def _without_slips(word: str) -> str:
 
 
 def _may_turn(said: str, words: list[str]) -> bool:
-    """Whether the halves of the sentence may change places ("X is the main database"): one clause, one number,
-    nothing said twice, since otherwise who has what would be lost.
+    """Whether the halves of the sentence may change places ("X is the main database"): one clause, one
+    number, nothing said twice, since otherwise who has what would be lost.
     """
     clauses = len(_CLAUSE.findall(said.strip().rstrip(_EDGES_RIGHT)))
     if clauses > 1 or (clauses == 1 and not _OPENING.match(said)):
