@@ -22,6 +22,7 @@ COMMANDS = {
     "doctor": "what Headwater works with here: window, tokenizer, embeddings, memory folder",
     "inspect": "name what a recorded session's window did to it: diseases, cache faults, waste",
     "replay": "play recorded sessions under policies, and compare what they cost and kept",
+    "memory": "list, search, show, edit, export, import and forget long-term facts",
     "completion": "print a completion script for your shell",
 }
 

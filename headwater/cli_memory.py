@@ -7,26 +7,25 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headwater.cli_kit import Misuse, console
+
 if TYPE_CHECKING:
     from rich.console import Console
 
     from headwater.memory import Fact, Memory
 
-HELP = {"memory": "list, search, show, edit, export, import and forget long-term facts"}
 _OK, _FAILED = 0, 1
 
 
-def add_commands(commands: Any) -> None:
-    """Add `memory` and its actions to the parser's commands."""
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the actions and their options."""
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument(
         "--memory", dest="root", type=Path, default=Path(".headwater"), metavar="DIR", help="(.headwater)"
     )
     common.add_argument("--tenant", default="default", help="whose facts (default)")
     common.add_argument("--project", default="default", help="of which project (default)")
-    actions = commands.add_parser(
-        "memory", help=HELP["memory"], description=HELP["memory"] + "."
-    ).add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
 
     def action(name: str, says: str) -> Any:
         return actions.add_parser(name, help=says, description=says + ".", parents=[common])
@@ -60,53 +59,49 @@ def add_commands(commands: Any) -> None:
     forget.add_argument("--exports", type=Path, default=Path("memory"), metavar="DIR", help="(memory/)")
 
 
-def mistakes() -> tuple[type[Exception], ...]:
-    """The errors that are the user's to mend."""
-    from headwater.memory import FactRefused, StorageError
-    from headwater.memory.facts import UnknownFact
-    from headwater.memory.notes import NotesError
-
-    return (FactRefused, StorageError, UnknownFact, NotesError)
-
-
-def run(args: argparse.Namespace, console: "Console") -> int:
+def run(args: argparse.Namespace) -> int:
     """Run one action; 0, or 1 where an import refused something.
 
     Raises:
-        FactRefused, UnknownFact, NotesError, StorageError: The user's to mend.
+        Misuse, StorageError: The user's to mend.
     """
-    from headwater.memory import Memory, StorageError
+    from headwater.memory import FactRefused, Memory, StorageError
+    from headwater.memory.facts import UnknownFact
+    from headwater.memory.notes import NotesError
 
     if args.action != "import" and not args.root.is_dir():
         raise StorageError(f"no memory in {str(args.root)!r}: name its folder with --memory")
-    with Memory(args.root, tenant=args.tenant, project=args.project) as memory:
-        done: int = globals()[f"_{args.action}"](args, memory, console)
-        return done
+    try:
+        with Memory(args.root, tenant=args.tenant, project=args.project) as memory:
+            done: int = globals()[f"_{args.action}"](args, memory, console())
+            return done
+    except (FactRefused, UnknownFact, NotesError) as error:
+        raise Misuse(str(error)) from error
 
 
-def _list(args: argparse.Namespace, memory: "Memory", console: "Console") -> int:
+def _list(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
     facts = memory.facts.list(category=args.category, live=not args.all, limit=10_000_000)
     if args.json:
         for fact in facts:
             print(json.dumps(fact.to_value(), ensure_ascii=False))
     else:
-        _print(facts, console)
+        _print(facts, out)
     return _OK
 
 
-def _search(args: argparse.Namespace, memory: "Memory", console: "Console") -> int:
-    _print([fact for fact, _ in memory.facts.search(args.query, args.k)], console)
+def _search(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
+    _print([fact for fact, _ in memory.facts.search(args.query, args.k)], out)
     return _OK
 
 
-def _show(args: argparse.Namespace, memory: "Memory", console: "Console") -> int:
+def _show(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
     for name, value in memory.facts.get(args.id).to_value().items():
         shown = datetime.fromtimestamp(value).isoformat(" ", "seconds") if name in _TIMES else value
-        console.print(f"{name:14} {shown}", markup=False, highlight=False)
+        out.print(f"{name:14} {shown}", markup=False, highlight=False)
     return _OK
 
 
-def _edit(args: argparse.Namespace, memory: "Memory", console: "Console") -> int:
+def _edit(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
     fact = memory.facts.get(args.id)
     if args.content is not None:
         fact = memory.facts.supersede(fact.id, args.content, trust="user")
@@ -114,45 +109,45 @@ def _edit(args: argparse.Namespace, memory: "Memory", console: "Console") -> int
     changed = replace(fact, **{name: value for name, value in wanted.items() if value is not None})
     if changed != fact:
         memory.facts.restore(changed)
-    _print([changed], console)
+    _print([changed], out)
     return _OK
 
 
-def _export(args: argparse.Namespace, memory: "Memory", console: "Console") -> int:
+def _export(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
     from headwater.memory.notes import export_facts
 
-    console.print(f"{export_facts(memory.facts, args.folder):,} facts written to {args.folder}", markup=False)
+    out.print(f"{export_facts(memory.facts, args.folder):,} facts written to {args.folder}", markup=False)
     return _OK
 
 
-def _import(args: argparse.Namespace, memory: "Memory", console: "Console") -> int:
+def _import(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
     from headwater.memory.notes import import_facts
 
     done = import_facts(memory.facts, args.folder)
-    console.print(f"{done.new:,} new, {done.changed:,} changed, {done.same:,} as they were", markup=False)
+    out.print(f"{done.new:,} new, {done.changed:,} changed, {done.same:,} as they were", markup=False)
     for reason in done.refused:
-        console.print(f"refused: {reason}", markup=False, highlight=False)
+        out.print(f"refused: {reason}", markup=False, highlight=False)
     return _FAILED if done.refused else _OK
 
 
-def _forget(args: argparse.Namespace, memory: "Memory", console: "Console") -> int:
+def _forget(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
     from headwater.memory.erase import forget_fact
 
     gone = forget_fact(memory, args.id, sessions=args.sessions, exports=args.exports)
-    console.print(f"forgotten: {gone.content}", markup=False, highlight=False)
+    out.print(f"forgotten: {gone.content}", markup=False, highlight=False)
     for session in gone.sessions:
-        console.print(f"erased from the archive: session {session}", markup=False, highlight=False)
+        out.print(f"erased from the archive: session {session}", markup=False, highlight=False)
     return _OK
 
 
 _TIMES = ("created", "valid_from")
 
 
-def _print(facts: list["Fact"], console: "Console") -> None:
+def _print(facts: list["Fact"], out: "Console") -> None:
     from rich.table import Table
 
     if not facts:
-        console.print("no facts")
+        out.print("no facts")
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("id", no_wrap=True)
@@ -162,4 +157,4 @@ def _print(facts: list["Fact"], console: "Console") -> None:
         note = "" if fact.status == "active" else f" ({fact.status})"
         text = fact.content.replace("[", "\\[")
         table.add_row(fact.id, str(fact.category), text + note)
-    console.print(table)
+    out.print(table)

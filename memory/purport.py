@@ -2,8 +2,8 @@
 
 Two texts are the same fact when they differ in letter case, punctuation, fillers ("please", 记住), the
 verb of duty ("must", 应该), endings, common synonyms, a slip of the pen, or in which half comes first.
-A number, an identifier, a name or a negation is never a filler, and a word that is not known as one is none. So a fact
-that was told twice may be kept twice, but of two different facts none is lost.
+A number, an identifier, a name or a negation is never a filler, and a word that is not known as one
+is none. So a fact that was told twice may be kept twice, but of two different facts none is lost.
 """
 
 from __future__ import annotations
