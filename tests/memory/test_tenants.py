@@ -22,7 +22,7 @@ QUERIES = 10_000
 
 
 def test_case_54_ten_thousand_queries_of_two_tenants_leak_nothing(tmp_path: Path) -> None:
-    """In the store and in both indexes: asked through `Facts`, and each index by itself."""
+    """In the index by words; every fiftieth in Chroma and through `Facts` too, which reads the store."""
     dice = random.Random(54)
     store = InMemoryStore()
     by_words = LexicalIndex(tmp_path / "alone.sqlite")
@@ -45,7 +45,7 @@ def test_case_54_ten_thousand_queries_of_two_tenants_leak_nothing(tmp_path: Path
         query = " ".join(dice.choices([*WORDS, "alice", "bob"], k=3))
         space = (name, "p", "facts")
         found = {hit.id for hit in by_words.search(space, query, 5)}
-        if number % 10 == 0:
+        if number % 50 == 0:
             found |= {hit.id for hit in by_meaning.search(space, query, 5)}
             found |= {fact.id for fact, _ in memories[name].facts.search(query, 5)}
         assert found <= own[name], query
