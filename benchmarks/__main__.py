@@ -9,6 +9,7 @@ BENCHMARKS = (
     "economy",
     "recall",
     "diagnosis",
+    "crash",
     "delegation",
     "kill",
     "calibration",

@@ -23,6 +23,7 @@ COMMANDS = {
     "inspect": "name what a recorded session's window did to it: diseases, cache faults, waste",
     "replay": "play recorded sessions under policies, and compare what they cost and kept",
     "dream": "look after long-term memory: tidy, check against files, archive, document; undo it again",
+    "memory": "list, search, show, edit, export, import and forget long-term facts",
     "completion": "print a completion script for your shell",
 }
 

@@ -47,6 +47,8 @@ class ChromaIndex:
         self._client: ClientAPI | None = None
         self._folder: Path | None = None
         self._signature = ""
+        self._made: set[tuple[str, ...]] = set()
+        self._spoilt = False
 
     def stamp(self, space: tuple[str, ...]) -> str | None:
         """See `Index`."""
@@ -58,10 +60,14 @@ class ChromaIndex:
         """See `Index`."""
         with self._lock:
             try:
+                if self._spoilt and self._folder is not None:
+                    self._next_folder()
                 self._make(space)
             except IndexBroken:
                 self._next_folder()
                 self._make(space)
+            self._spoilt = False
+            self._made.add(space)
 
     def seal(self, space: tuple[str, ...], stamp: str) -> None:
         """See `Index`."""
@@ -95,11 +101,14 @@ class ChromaIndex:
             for start in range(0, len(rows), _BATCH):
                 batch = rows[start : start + _BATCH]
                 vectors = self._embeddings.embed_documents([piece for _, _, piece in batch])
+                # A fresh collection that fails shows that a kill has spoilt the folder, not the collection.
+                self._spoilt = space in self._made
                 collection.upsert(
                     ids=[key for key, _, _ in batch],
                     embeddings=cast(Any, vectors),
                     metadatas=[{"entry": entry} for _, entry, _ in batch],
                 )
+                self._spoilt = False
 
     def delete(self, space: tuple[str, ...], ids: Sequence[str]) -> None:
         """See `Index`."""
@@ -119,20 +128,21 @@ class ChromaIndex:
             found = self._present(space).query(
                 query_embeddings=cast(Any, [vector]), n_results=2 * k, include=["metadatas", "distances"]
             )
-        best: dict[str, float] = {}
-        for data, distance in zip(
-            (found["metadatas"] or [[]])[0], (found["distances"] or [[]])[0], strict=True
-        ):
-            best.setdefault(str(data["entry"]), 1.0 - float(distance))
+            best: dict[str, float] = {}
+            # A damaged collection answers with rows that have no metadata.
+            for data, distance in zip(
+                (found["metadatas"] or [[]])[0], (found["distances"] or [[]])[0], strict=True
+            ):
+                best.setdefault(str(data["entry"]), 1.0 - float(distance))
         return [Hit(key, score) for key, score in best.items()][:k]
 
     def close(self) -> None:
         """See `Index`."""
         with self._lock:
-            if self._client is not None:
+            client, self._client = self._client, None
+            if client is not None:
                 with _Foreign("close"):
-                    cast(Any, self._client).close()
-            self._client = None
+                    cast(Any, client).close()
 
     def _make(self, space: tuple[str, ...]) -> None:
         with _Foreign("reset"):

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
 from headwater.memory.database import StoreTooNew
+from headwater.memory.purport import purport
 from headwater.memory.secrets import find_secret
 
 MAX_CHARS = 4_000
@@ -184,13 +185,12 @@ def normalise(content: str) -> str:
 
 
 def fact_id(text: str, category: Category) -> str:
-    """The id of a normalised text in its category; letter case and blanks make no difference.
+    """The id of a normalised text in its category, by its purport: a near-duplicate has the same.
 
     >>> fact_id("Use  Tabs", Category.NAMING) == fact_id("use tabs", Category.NAMING)
     True
     """
-    same = " ".join(text.lower().split())
-    return "f" + hashlib.sha256(f"{category}\0{same}".encode()).hexdigest()[:16]
+    return "f" + hashlib.sha256(f"{category}\0{purport(text)}".encode()).hexdigest()[:16]
 
 
 def _clean(text: str) -> str:

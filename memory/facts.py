@@ -17,7 +17,7 @@ from typing import Any
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 
 from headwater.memory.database import StorageError
-from headwater.memory.fact import Category, Fact, Scope, Source, Status, Trust, fact
+from headwater.memory.fact import Category, Fact, FactRefused, Scope, Source, Status, Trust, fact
 from headwater.memory.index import CANDIDATES, Entry, Hit, Index, fuse
 from headwater.memory.lexical import tokens
 from headwater.memory.upkeep import Upkeep
@@ -27,6 +27,7 @@ _PAGE = 10_000
 # Named here, since inside the class `list` is a method.
 FactList = list[Fact]
 EntryList = list[Entry]
+UnindexedIds = list[str]
 FoundFacts = list[tuple[Fact, float]]
 
 
@@ -43,27 +44,39 @@ class Facts:
 
     Args:
         store: Opens the store; called once, on first use.
-        indexes: Where facts are looked up. None of them is needed for a fact to be kept.
+        words: The index by words, which serves while others are built.
+        indexes: Where facts are looked up as well. None of them is needed for a fact to be kept.
         tenant, project: Whose facts. Never empty in the store, whatever is given.
         exclusive: Held while a fact is read, changed and written, so that processes take turns.
+        lease: Entered with True by the one process that may build indexes.
     """
 
     def __init__(
         self,
         store: Callable[[], BaseStore],
+        words: Index,
         indexes: Sequence[Index],
         *,
         tenant: str,
         project: str,
         exclusive: Callable[[], AbstractContextManager[Any]],
+        lease: Callable[[], AbstractContextManager[bool]],
     ) -> None:
         self._open_store = store
         self._space = (label(tenant), label(project), "facts")
-        self._upkeep = Upkeep(
-            self._opened, self._space, indexes, rows=self._entries, rows_of=self._entries_of
-        )
         self._exclusive = exclusive
         self._lock = threading.RLock()
+        self._upkeep = Upkeep(
+            self._opened,
+            self._space,
+            words,
+            indexes,
+            rows=self._entries,
+            rows_of=self._entries_of,
+            lock=self._lock,
+            exclusive=exclusive,
+            lease=lease,
+        )
         self._store: BaseStore | None = None
 
     def write(
@@ -76,13 +89,15 @@ class Facts:
         source: Source | tuple[str, Sequence[int]] | None = None,
         trust: Trust = "agent",
         supersedes: str | None = None,
+        valid_from: float | None = None,
         now: float | None = None,
     ) -> Fact:
         """Remember something: the one way in for the agent's tool, the historian and people.
 
-        What is already known in this category counts one more sighting and is not revived if it was
-        archived, unless `supersedes` says that it holds again. A superseded fact is archived and points at
-        its successor.
+        What is already known in this category, if in other words (see `purport`), counts one more sighting
+        and keeps its words, source and trust. It is not revived if it was archived, unless `supersedes` says
+        that it holds again. A superseded fact is archived and points at its successor; superseding a fact by
+        other words for it rewords it.
 
         Args:
             content: At most 4,000 characters.
@@ -92,6 +107,7 @@ class Facts:
             source: Session and tags it was learned from.
             trust: Who says so.
             supersedes: Id of the fact it takes the place of.
+            valid_from: Since when it holds, seconds since 1970; since `now` when not given.
             now: Seconds since 1970; the clock's when not given.
 
         Raises:
@@ -103,13 +119,17 @@ class Facts:
         new = fact(
             content, category, scope=scope, importance=importance, source=source, trust=trust, now=moment
         )
+        since = moment if valid_from is None else valid_from
+        new = replace(new, valid_from=since)
         with self._lock, self._exclusive():
             old = None if supersedes is None else self.get(supersedes)
             known = self._get(new.id)
             if known is not None:
                 again = old is not None and old.id != known.id
-                revived = replace(known, status="active", superseded_by=None, valid_from=moment)
-                new = replace(revived if again and not known.live else known, seen=known.seen + 1)
+                reworded = new.content if old is not None else known.content
+                revived = replace(known, status="active", superseded_by=None, valid_from=since)
+                new = replace(revived if again and not known.live else known, content=reworded)
+                new = new if old is not None else replace(new, seen=known.seen + 1)
             changed = [new]
             if old is not None and old.id != new.id:
                 changed.append(replace(old, status="archived", superseded_by=new.id))
@@ -140,6 +160,20 @@ class Facts:
         if found is None:
             raise UnknownFact(f"no fact {key!r} in this project: list or search for the right id")
         return found
+
+    def restore(self, kept: Fact) -> None:
+        """Put a fact back just as it was exported or edited by a person; its id must be that of its content.
+
+        Raises:
+            SecretRefused, RecallBlockRefused, FactRefused: See `fact.fact`.
+        """
+        plain = fact(kept.content, kept.category, scope=kept.scope, importance=kept.importance,
+                     source=kept.source, trust=kept.trust, now=kept.created)  # fmt: skip
+        if plain.id != kept.id or plain.content != kept.content:
+            raise FactRefused(f"id {kept.id!r} does not belong to {kept.content[:80]!r}: write it anew")
+        with self._lock, self._exclusive():
+            self._put([kept])
+        self._catch_up()
 
     def archive(self, key: str) -> Fact:
         """Take a fact out of recall. It is kept, and `get` still shows it."""
@@ -198,20 +232,30 @@ class Facts:
         fused = fuse([*shown, (1.0, named)] if named else shown, asked)
         return [(facts[hit.id], hit.score) for hit in fused[:k]]
 
+    def unindexed(self) -> UnindexedIds:
+        """Ids of the facts that an index does not hold yet: they are found by words, or were just written."""
+        with self._lock, _stored():
+            return self._upkeep.unindexed()
+
+    def settle(self, seconds: float = 60.0) -> bool:
+        """Wait until indexes that are built in the background are whole; whether they are."""
+        return self._upkeep.settle(seconds)
+
     def rebuild(self) -> int:
-        """Build every index anew from the store; the number of facts in them.
+        """Build every index anew from the store, and wait for it; the number of facts in them.
 
         Raises:
             IndexBroken: An index could not be built even so. The others were.
         """
+        self._upkeep.stop()
         with self._lock, _stored():
             self._upkeep.rebuild()
             return len(self._entries())
 
     def close(self) -> None:
         """Let the store and the indexes go; the next use opens and checks them again."""
+        self._upkeep.close()
         with self._lock:
-            self._upkeep.close()
             self._store = None
 
     def _opened(self) -> BaseStore:
@@ -242,8 +286,11 @@ class Facts:
                 return [*facts.values()]
 
     def _put(self, facts: Sequence[Fact]) -> None:
+        before = {f.id: (f.content, f.live) for f in self._get_many([f.id for f in facts])}
+        # A sighting changes nothing that is looked up.
+        changed = [f.id for f in facts if before.get(f.id) != (f.content, f.live)]
         puts = [PutOp(self._space, f.id, f.to_value(), index=False) for f in facts]
-        self._store_batch([*puts, *self._upkeep.marks([f.id for f in facts])])
+        self._store_batch([*puts, *self._upkeep.marks(changed)])
 
     def _store_batch(self, ops: Sequence[PutOp]) -> None:
         with _stored():

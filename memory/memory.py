@@ -151,6 +151,7 @@ class Memory:
         from headwater.memory.chroma import ChromaIndex
         from headwater.memory.embed import SentenceEmbeddings
         from headwater.memory.facts import Facts
+        from headwater.memory.rebuild import build_lease
         from headwater.memory.words import LexicalIndex
 
         by_meaning = self._given_index or ChromaIndex(
@@ -159,8 +160,10 @@ class Memory:
         given = self._given_store
         return Facts(
             self._own_store.open if given is None else lambda: given,
-            [by_meaning, LexicalIndex(self.root / "words.sqlite")],
+            LexicalIndex(self.root / "words.sqlite"),
+            [by_meaning],
             tenant=self.tenant,
             project=self.project,
             exclusive=self._own_store.exclusive,
+            lease=lambda: build_lease(self.root / "build.sqlite"),
         )

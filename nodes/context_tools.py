@@ -7,9 +7,10 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool, ToolException
 from langgraph.prebuilt import InjectedState
 
-from headwater.memory import Category, FactRefused, Memory, StorageError, UnknownTag, page
+from headwater.memory import Memory, StorageError, UnknownTag, page
 from headwater.memory.lineage import may_open
 from headwater.nodes.lineage import own_tags
+from headwater.nodes.memory_tool import Action, keep_facts
 from headwater.nodes.remote import look_up
 from headwater.nodes.search import LIMIT, Seen, search
 from headwater.nodes.told import ToldRows
@@ -123,13 +124,19 @@ def context_tools(engine: Desk) -> list[BaseTool]:
         return _let_go(tags, state or {})
 
     def ctx_memory(
-        action: Literal["write", "search", "list"], content: str = "", category: str = "PROJECT_RULES"
+        action: Action,
+        content: str = "",
+        category: str = "PROJECT_RULES",
+        fact: str = "",
+        state: Annotated[dict[str, Any] | None, InjectedState] = None,
+        config: Annotated[RunnableConfig | None, InjectedToolArg] = None,
     ) -> str:
-        """Long-term facts, kept across sessions: write one, search, or list them.
+        """Long-term facts, kept across sessions: write one, update or archive one, search, list.
 
-        category: PROJECT_RULES, ARCHITECTURE, CONSTRAINTS, CONFIG_VALUES or NAMING.
+        category: PROJECT_RULES, ARCHITECTURE, CONSTRAINTS, CONFIG_VALUES or NAMING; fact: an id, to update.
         """
-        return _remembered(memory, action, content, category)
+        session = engine.frame(state or {}, config).session
+        return keep_facts(memory, session, action, content, category, fact)
 
     functions = (file_read, ctx_expand, ctx_search, ctx_note, ctx_reduce, ctx_memory)
     tools: list[BaseTool] = []
@@ -257,18 +264,3 @@ def _search(engine: Desk, frame: Frame, state: dict[str, Any], query: str, limit
         )
     except (StorageError, ValueError) as error:
         raise ToolException(str(error)) from error
-
-
-def _remembered(memory: Memory, action: str, content: str, category: str) -> str:
-    try:
-        if action == "write":
-            fact = memory.facts.write(content, Category(category), trust="agent")
-            return f"Remembered ({fact.category}): {fact.content}"
-        facts = (
-            [f for f, _ in memory.facts.search(content, k=10)]
-            if action == "search"
-            else memory.facts.list(limit=50, live=True)
-        )
-    except (FactRefused, StorageError, ValueError) as error:
-        raise ToolException(str(error)) from error
-    return "\n".join(f"[{f.category}] {f.content}" for f in facts) or "No facts yet."

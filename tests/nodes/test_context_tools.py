@@ -20,7 +20,7 @@ def use(made: Engine, name: str, session: str = "s", **args: object) -> str:
     """Call a tool as the model would; an error comes back as text."""
     (tool,) = (t for t in context_tools(made) if t.name == name)
     call = {"name": name, "args": {**args}, "id": "x", "type": "tool_call"}
-    if name in ("ctx_expand", "ctx_search", "ctx_reduce"):
+    if name in ("ctx_expand", "ctx_search", "ctx_reduce", "ctx_memory"):
         call["args"] = {**args, "state": {"frame": {"session": session}}}
     answer = tool.invoke(call)
     assert isinstance(answer, ToolMessage)

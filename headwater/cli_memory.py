@@ -1,0 +1,160 @@
+"""The command `memory`: see, edit, carry and forget long-term facts."""
+
+import argparse
+import json
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headwater.cli_kit import Misuse, console
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from headwater.memory import Fact, Memory
+
+_OK, _FAILED = 0, 1
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the actions and their options."""
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument(
+        "--memory", dest="root", type=Path, default=Path(".headwater"), metavar="DIR", help="(.headwater)"
+    )
+    common.add_argument("--tenant", default="default", help="whose facts (default)")
+    common.add_argument("--project", default="default", help="of which project (default)")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+
+    def action(name: str, says: str) -> Any:
+        return actions.add_parser(name, help=says, description=says + ".", parents=[common])
+
+    listed = action("list", "facts, oldest first")
+    listed.add_argument("--category")
+    listed.add_argument("--all", action="store_true", help="archived ones too")
+    listed.add_argument("--json", action="store_true", help="one JSON object a line")
+    searched = action("search", "facts that answer a query, best first")
+    searched.add_argument("query")
+    searched.add_argument("-k", type=int, default=10, metavar="N", help="at most (10)")
+    action("show", "all that is known about one fact").add_argument("id")
+    edit = action("edit", "change a fact; other words for another matter take its place and archive it")
+    edit.add_argument("id")
+    edit.add_argument("content", nargs="?")
+    edit.add_argument("--importance", type=int, metavar="1-100")
+    edit.add_argument("--status", choices=("active", "permanent", "archived"))
+    for name, says in (
+        ("export", "write facts as one .md file a category"),
+        ("import", "take in such files, edited or new"),
+    ):
+        action(name, says).add_argument(
+            "folder", type=Path, nargs="?", default=Path("memory"), help="(memory/)"
+        )
+    forget = action("forget", "remove a fact for good, from the store, the indexes and exported files")
+    forget.add_argument("id")
+    forget.add_argument(
+        "--sessions", action="store_true",
+        help="also erase, from the archive, the session it came from and all that hold its words",
+    )  # fmt: skip
+    forget.add_argument("--exports", type=Path, default=Path("memory"), metavar="DIR", help="(memory/)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run one action; 0, or 1 where an import refused something.
+
+    Raises:
+        Misuse, StorageError: The user's to mend.
+    """
+    from headwater.memory import FactRefused, Memory, StorageError
+    from headwater.memory.facts import UnknownFact
+    from headwater.memory.notes import NotesError
+
+    if args.action != "import" and not args.root.is_dir():
+        raise StorageError(f"no memory in {str(args.root)!r}: name its folder with --memory")
+    try:
+        with Memory(args.root, tenant=args.tenant, project=args.project) as memory:
+            done: int = globals()[f"_{args.action}"](args, memory, console())
+            return done
+    except (FactRefused, UnknownFact, NotesError) as error:
+        raise Misuse(str(error)) from error
+
+
+def _list(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
+    facts = memory.facts.list(category=args.category, live=not args.all, limit=10_000_000)
+    if args.json:
+        for fact in facts:
+            print(json.dumps(fact.to_value(), ensure_ascii=False))
+    else:
+        _print(facts, out)
+    return _OK
+
+
+def _search(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
+    _print([fact for fact, _ in memory.facts.search(args.query, args.k)], out)
+    return _OK
+
+
+def _show(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
+    for name, value in memory.facts.get(args.id).to_value().items():
+        shown = datetime.fromtimestamp(value).isoformat(" ", "seconds") if name in _TIMES else value
+        out.print(f"{name:14} {shown}", markup=False, highlight=False)
+    return _OK
+
+
+def _edit(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
+    fact = memory.facts.get(args.id)
+    if args.content is not None:
+        fact = memory.facts.supersede(fact.id, args.content, trust="user")
+    wanted = {"importance": args.importance, "status": args.status}
+    changed = replace(fact, **{name: value for name, value in wanted.items() if value is not None})
+    if changed != fact:
+        memory.facts.restore(changed)
+    _print([changed], out)
+    return _OK
+
+
+def _export(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
+    from headwater.memory.notes import export_facts
+
+    out.print(f"{export_facts(memory.facts, args.folder):,} facts written to {args.folder}", markup=False)
+    return _OK
+
+
+def _import(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
+    from headwater.memory.notes import import_facts
+
+    done = import_facts(memory.facts, args.folder)
+    out.print(f"{done.new:,} new, {done.changed:,} changed, {done.same:,} as they were", markup=False)
+    for reason in done.refused:
+        out.print(f"refused: {reason}", markup=False, highlight=False)
+    return _FAILED if done.refused else _OK
+
+
+def _forget(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
+    from headwater.memory.erase import forget_fact
+
+    gone = forget_fact(memory, args.id, sessions=args.sessions, exports=args.exports)
+    out.print(f"forgotten: {gone.content}", markup=False, highlight=False)
+    for session in gone.sessions:
+        out.print(f"erased from the archive: session {session}", markup=False, highlight=False)
+    return _OK
+
+
+_TIMES = ("created", "valid_from")
+
+
+def _print(facts: list["Fact"], out: "Console") -> None:
+    from rich.table import Table
+
+    if not facts:
+        out.print("no facts")
+        return
+    table = Table(box=None, pad_edge=False)
+    table.add_column("id", no_wrap=True)
+    table.add_column("category", no_wrap=True)
+    table.add_column("fact")
+    for fact in facts:
+        note = "" if fact.status == "active" else f" ({fact.status})"
+        text = fact.content.replace("[", "\\[")
+        table.add_row(fact.id, str(fact.category), text + note)
+    out.print(table)
