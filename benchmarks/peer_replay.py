@@ -31,6 +31,8 @@ from headwater.window.face import text_of
 
 MAIN, TELLER = "strict-main", "strict-summarizer"
 DIGEST = "Summary: the work went on as planned; the results so far were noted and the next step is under way."
+PROMPT = "You are a helpful agent."
+"""For sessions whose system prompt was not recorded: with none, one peer sends an empty system message."""
 CHEAP = 0.2
 """Price of a token that a summariser of its own reads, in uncached tokens of the main model."""
 ANY_WINDOW = 10_000_000
@@ -115,7 +117,7 @@ class PeerPlayer(Player):
             if not isinstance(message, SystemMessage):
                 break
             leading.append(message)
-        self.system = "\n\n".join(text_of(m) for m in leading)
+        self.system = "\n\n".join(text_of(m) for m in leading) or PROMPT
         self._given.update(range(len(leading)))
 
     def _give(self, rows: Sequence[int]) -> list[BaseMessage]:
@@ -164,7 +166,14 @@ def play_peer(name: str, build: Build, session: Session, window: int, prices: Pr
 
     own_tools = name.startswith("deepagents")
     with StrictProvider(
-        script, window=window, clock=player.clock, ttl=prices.ttl, foreign_thinking=True, ledger=books
+        script,
+        window=window,
+        clock=player.clock,
+        ttl=prices.ttl,
+        # OpenAI itself takes several system messages, so peers are let have them.
+        one_system=False,
+        foreign_thinking=True,
+        ledger=books,
     ) as provider:
         seat = Seat(
             main=provider.openai(MAIN, profile={"max_input_tokens": window}),

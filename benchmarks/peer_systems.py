@@ -22,7 +22,7 @@ from langchain.agents.middleware import (
 
 from benchmarks.economy import ThresholdPolicy
 from benchmarks.optimum import Never
-from benchmarks.peer_replay import ANY_WINDOW, CHEAP, Answer, Build, Cell, Result, Seat, play_peer
+from benchmarks.peer_replay import ANY_WINDOW, CHEAP, Answer, Build, Cell, Seat, play_peer
 from headwater.lab.chronicler import chronicler
 from headwater.lab.provider import StrictProvider
 from headwater.lab.replay import ReplayReport, replay
@@ -57,7 +57,7 @@ def plain(seat: Seat, *middleware: AgentMiddleware[Any, Any]) -> Any:
     return create_agent(
         seat.main,
         seat.tools,
-        system_prompt=seat.system or None,
+        system_prompt=seat.system,
         middleware=[*middleware, Recorded(seat.answer)],
         checkpointer=seat.saver,
     )
@@ -108,7 +108,7 @@ def langmem(seat: Seat, *, before: float | None = None, summary: int = 256) -> A
         return create_react_agent(
             seat.main,
             tools,
-            prompt=seat.system or None,
+            prompt=seat.system,
             pre_model_hook=node,
             state_schema=Remembering,
             checkpointer=seat.saver,
@@ -122,7 +122,7 @@ def deepagents(seat: Seat, *middleware: Any) -> Any:
     return made.create_deep_agent(
         seat.main,
         [tool for tool in seat.tools if tool.name not in own],
-        system_prompt=seat.system or None,
+        system_prompt=seat.system,
         middleware=[*middleware, Recorded(seat.answer)],
         checkpointer=seat.saver,
     )
@@ -147,7 +147,7 @@ def deepagents_tuned(seat: Seat) -> Any:
 
 def ours(session: Session, window: int) -> Cell:
     """Our defaults; no model summarises."""
-    return _cell("ours", replay(session, WindowPolicy(window=window)))
+    return cell_of("ours", replay(session, WindowPolicy(window=window)))
 
 
 def ours_told(session: Session, window: int) -> Cell:
@@ -155,16 +155,16 @@ def ours_told(session: Session, window: int) -> Cell:
     with StrictProvider(chronicler, window=ANY_WINDOW) as teller:
         model = teller.openai("strict-summarizer", purpose="summarizer")
         report = replay(session, WindowPolicy(window=window, background=False), model=model)
-    return _cell("ours, a model summarises", report)
+    return cell_of("ours, a model summarises", report)
 
 
 def threshold(session: Session, window: int) -> Cell:
     """The usual policy on our graph, without tools to read anything back."""
     report = replay(session, ThresholdPolicy(window=window), assumed=Never(), context_tools=False)
-    return _cell("threshold", report, reach=False)
+    return cell_of("threshold", report, reach=False)
 
 
-def _cell(name: str, report: ReplayReport, *, reach: bool = True) -> Cell:
+def cell_of(name: str, report: ReplayReport, *, reach: bool = True) -> Cell:
     account = report.account
     found = report.survived
     told = account.summary_tokens if account else 0
