@@ -23,7 +23,7 @@ types: $(VENV)/.dev
 notebooks: $(VENV)/.test
 	$(BIN)/python -m pytest -q --nbmake --nbmake-timeout=300 --force-enable-socket notebooks
 
-bench: $(VENV)/.test
+bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks $(ARGS)
 
 # One stamp an extra, so that `make demo` does not install what only the tests need.

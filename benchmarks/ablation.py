@@ -15,6 +15,7 @@ from rich.console import Console
 from benchmarks.kept import Task, run
 from benchmarks.peer_replay import Cell
 from benchmarks.peer_systems import cell_of
+from benchmarks.quick import quick_client
 from benchmarks.subset import Asked, add_options, choose, sized
 from benchmarks.switches import SWITCHES
 from benchmarks.words import machine, names_of, row
@@ -32,7 +33,7 @@ def play(task: Task) -> Cell:
     """One session with one mechanism off."""
     warnings.simplefilter("ignore")
     switch = SWITCHES[task.system]
-    with switch.off():
+    with switch.off(), quick_client():
         report = replay(
             load_session(task.path),
             switch.of(task.window),

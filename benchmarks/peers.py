@@ -16,6 +16,7 @@ from rich.console import Console
 from benchmarks.kept import Task, run
 from benchmarks.peer_replay import Cell
 from benchmarks.peer_systems import SYSTEMS, installed
+from benchmarks.quick import quick_client
 from benchmarks.subset import Asked, add_options, choose, sized
 from headwater.lab.sessions import load_session
 
@@ -28,7 +29,8 @@ def play(task: Task) -> Cell:
     """One system on one session."""
     # What peers and their checkpoints warn of is not ours to mend.
     warnings.simplefilter("ignore")
-    return SYSTEMS[task.system].play(load_session(task.path), task.window)
+    with quick_client():
+        return SYSTEMS[task.system].play(load_session(task.path), task.window)
 
 
 def main(options: Sequence[str] = ()) -> None:
