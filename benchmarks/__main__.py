@@ -1,4 +1,4 @@
-"""Run the benchmarks: `python -m benchmarks [name …]`, or one with options: `python -m benchmarks peers --help`."""
+"""Run the benchmarks: `python -m benchmarks [name …]`, or one with options: `… peers --help`."""
 
 import sys
 from importlib import import_module

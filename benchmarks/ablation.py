@@ -29,6 +29,19 @@ NOISE = 0.005
 """A difference in cost below this share of unmanaged counts as none."""
 
 
+_HEAD = """Written by `python -m benchmarks ablation`: the same recorded sessions played through the real graph at
+the strict provider, each time with one mechanism switched off. Costs are shares of sending the whole log
+on every step; reading a cached token costs 0.1 of an uncached one, writing 1.25, the cache lives five
+minutes. *Bought*: what the cost rises by, in points of that share, when the mechanism is off; negative
+is what it costs. *In sight*: facts that stand verbatim in the last request, of all that the session
+states; *sight bought*: how many fewer without it. The recorded model never reads back what has left,
+which favours whatever removes.
+"""
+_FOOT = """Hints are not in the table: they show what the caller pins during a run, and a replay pins nothing. Decay
+shows only where history is told often, which the other mechanisms make rare; without context tools
+nothing can be read back, so what is not in sight counts as lost."""
+
+
 def play(task: Task) -> Cell:
     """One session with one mechanism off."""
     warnings.simplefilter("ignore")
@@ -66,14 +79,20 @@ def page(cells: Sequence[Cell]) -> Iterator[str]:
     """The page, line by line."""
     names = names_of(cells)
     yield "# What each mechanism buys\n"
-    yield "Written by `python -m benchmarks ablation`: the same recorded sessions played through the real graph at"
-    yield "the strict provider, each time with one mechanism switched off. Costs are shares of sending the whole"
-    yield "log on every step; reading a cached token costs 0.1 of an uncached one, writing 1.25, the cache lives"
-    yield "five minutes. *Bought*: what the cost rises by, in points of that share, when the mechanism is off;"
-    yield "negative is what it costs. *In sight*: facts that stand verbatim in the last request, of all that the"
-    yield "session states; *sight bought*: how many fewer without it.\n"
-    yield f"{machine()} {len(names)} sessions in a window of {cells[0].window:,} tokens: {', '.join(names)}.\n"
-    yield row("off", "÷ unmanaged", "bought", "in sight", "sight bought", "in reach", "lost", "refused", "what it is")
+    yield _HEAD
+    yield f"{machine()} {len(names)} sessions in a window of {cells[0].window:,} tokens: {', '.join(names)}."
+    yield ""
+    yield row(
+        "off",
+        "÷ unmanaged",
+        "bought",
+        "in sight",
+        "sight bought",
+        "in reach",
+        "lost",
+        "refused",
+        "what it is",
+    )
     yield row(":--", *["--:"] * 7, ":--")
     for name, switch in SWITCHES.items():
         mine = [c for c in cells if c.system == name]
@@ -115,9 +134,7 @@ def verdicts(cells: Sequence[Cell]) -> Iterator[str]:
         yield f"Cheaper without, on these sessions: {'; '.join(dear)}.\n"
     if idle:
         yield f"Buys nothing measurable on these sessions: {', '.join(idle)}.\n"
-    yield "Hints are not in the table: they are decided when a user's message meets long-term facts, and a replay"
-    yield "begins with none. Decay and the model that summarises show only where history is told, which the other"
-    yield "mechanisms make rare."
+    yield _FOOT
 
 
 def _ratio(cells: Sequence[Cell]) -> float:

@@ -37,25 +37,29 @@ DRAWN: Mapping[str, str] = MappingProxyType(
 )
 _HEAD = """# Against peers
 
-Written by `python -m benchmarks peers`. Recorded sessions are played through each system's own agent at one
-strict provider: the recorded assistant messages are the model, the recorded results are the tools, the recorded
-times are the clock. Reading a cached token costs 0.1 of an uncached one, writing 1.25, the cache lives five
-minutes. Every system is given the same system prompt and the same tools; what it brings along (schemas,
-prompts, marks) is paid for.
+Written by `python -m benchmarks peers`. Recorded sessions are played through each system's own agent at
+one strict provider: the recorded assistant messages are the model, the recorded results are the tools,
+the recorded times are the clock. Reading a cached token costs 0.1 of an uncached one, writing 1.25, the
+cache lives five minutes. Every system is given the same system prompt and the same tools; what it brings
+along (schemas, prompts, marks) is paid for.
 
-- **÷ unmanaged**: cost as a share of sending the whole log on every step, summaries included. A summariser of its
-  own reads at 0.2 of the main model's price, the main model at 1. It answers with one fixed short sentence, so
-  peers' summaries are as cheap as can be, and their facts survive in what they keep verbatim. Output is not priced.
-- **over the window**, **invalid**: requests that were refused: too long, or against a rule of the provider's
-  format. *Invalid to templates* are refused by the chat templates of Qwen and vLLM, and not by OpenAI.
-- **stopped at**: steps at which the system gave up on a refusal. A real session ends at the first. The provider
-  lets that step pass, so that the rest can be compared; a row with stops is what the system *would* have cost.
-- **in sight**, **in reach**, **lost**: the facts that a session states (its user's rules and decisions, the names
-  they rest on) as they are at the last request: verbatim in it; found by one call of a tool that the system has
-  and the request points to (ours: `ctx_search`, `ctx_expand`; deepagents: its history file); or neither.
+- **÷ unmanaged**: cost as a share of sending the whole log on every step, summaries included. A
+  summariser of its own reads at 0.2 of the main model's price, the main model at 1. It answers with one
+  fixed short sentence, so peers' summaries are as cheap as can be, and their facts survive in what they
+  keep verbatim. Output is not priced.
+- **over the window**, **invalid**: requests that were refused: too long, or against a rule of the
+  provider's format. *Invalid to templates* are refused by the chat templates of Qwen and vLLM, and not
+  by OpenAI.
+- **stopped at**: steps at which the system gave up on a refusal. A real session ends at the first. The
+  provider lets that step pass, so that the rest can be compared; a row with stops is what the system
+  *would* have cost.
+- **in sight**, **in reach**, **lost**: the facts that a session states (its user's rules and decisions,
+  the names they rest on) as they are at the last request: verbatim in it; found by one call of a tool
+  that the system has and the request points to (ours: `ctx_search`, `ctx_expand`; deepagents: its
+  history file); or neither.
 
-What this cannot show: the model is a recording, so it never reads back what has left, asks again, or goes astray.
-That favours whoever removes most."""
+What this cannot show: the model is a recording, so it never reads back what has left, asks again, or
+goes astray. That favours whoever removes most."""
 
 
 def page(cells: Sequence[Cell]) -> str:
@@ -159,7 +163,9 @@ def _sessions(cells: Sequence[Cell]) -> Iterator[str]:
         for session in names_of(c for c in cells if c.window == window):
             mine = {c.system: c for c in cells if c.session == session and c.window == window}
             any_one = next(iter(mine.values()))
-            shown = [f"{_ratio([c]):.3f}{'!' if c.stopped else ''}" if (c := mine.get(n)) else "" for n in names]
+            shown = [
+                f"{_ratio([c]):.3f}{'!' if c.stopped else ''}" if (c := mine.get(n)) else "" for n in names
+            ]
             yield row(session, f"{window:,}", f"{any_one.log_tokens:,}", f"{any_one.recorded:,}", *shown)
 
 

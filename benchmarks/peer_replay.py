@@ -253,9 +253,7 @@ def _where(facts: Sequence[Stated], request: str, files: Mapping[str, Any]) -> t
     shown = flat(request)
     named = flat("\n".join(_text(data) for path, data in files.items() if path in request))
     sight = sum(fact.text in request or flat(fact.text) in shown for fact in facts)
-    both = sum(
-        fact.text in request or flat(fact.text) in shown or flat(fact.text) in named for fact in facts
-    )
+    both = sum(fact.text in request or flat(fact.text) in shown or flat(fact.text) in named for fact in facts)
     return sight, both - sight, len(facts) - both
 
 

@@ -1,7 +1,7 @@
 """The systems that are compared: ours, the usual threshold, and peers with their defaults and tuned.
 
-Each peer is built as its documentation builds it. What they are given beyond their defaults is in the texts of
-`SYSTEMS`, which the report prints. Fractions are of the window, which every model knows by its profile.
+Each peer is built as its documentation builds it. What they are given beyond their defaults is in the texts
+of `SYSTEMS`, which the report prints. Fractions are of the window, which every model knows by its profile.
 """
 
 import warnings
@@ -27,7 +27,7 @@ from headwater.lab.chronicler import chronicler
 from headwater.lab.provider import StrictProvider
 from headwater.lab.replay import ReplayReport, replay
 from headwater.lab.sessions import Session
-from headwater.window import Prices, WindowPolicy
+from headwater.window import WindowPolicy
 
 Play = Callable[[Session, int], Cell]
 
@@ -209,7 +209,9 @@ _PEERS: Mapping[str, tuple[str, Build, str]] = MappingProxyType(
             lambda seat: langmem(seat, before=0.5, summary=1_000),
             "langmem",
         ),
-        "deepagents": _peer("`create_deep_agent`, defaults; the main model summarises", deepagents, "deepagents"),
+        "deepagents": _peer(
+            "`create_deep_agent`, defaults; the main model summarises", deepagents, "deepagents"
+        ),
         "deepagents, tuned": _peer(
             "trigger 0.8, keeps 0.3, results over 2,000 tokens to files, a cheap summariser",
             deepagents_tuned,

@@ -64,6 +64,8 @@ def _nth(values: Sequence[int], number: int) -> int | None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks peers")
     add_options(parser)
-    parser.add_argument("--window", type=int, nargs="*", help="windows in tokens; default: 32,000 and 200,000")
+    parser.add_argument(
+        "--window", type=int, nargs="*", help="windows in tokens; default: 32,000 and 200,000"
+    )
     parser.add_argument("--dry", action="store_true", help="write no page")
     return parser

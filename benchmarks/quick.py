@@ -1,4 +1,4 @@
-"""A faster OpenAI client for replays: its walk over typed requests takes most of the time and changes nothing.
+"""A faster OpenAI client for replays: its walk over typed requests takes most of the time, changing nothing.
 
 The client looks at every value of a request for keys that are spelt otherwise on the wire. Chat requests have
 none, so the bytes that are sent are the same with the walk and without (tests/lab/test_peers.py).

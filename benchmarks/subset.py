@@ -1,4 +1,4 @@
-"""Which recorded sessions a benchmark plays: all of them, or so many of median to large size over the sources."""
+"""Which recorded sessions a benchmark plays: all, or so many of median to large size over the sources."""
 
 import argparse
 from collections.abc import Sequence
@@ -58,6 +58,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """The options that say which sessions are played, and where results are kept meanwhile."""
     many = "play so many sessions of median to large size, one number for each window; default: all"
     parser.add_argument("--sessions", type=int, nargs="*", help=many)
-    parser.add_argument("--most", type=int, nargs="*", help="play none of more tokens, one number for each window")
+    parser.add_argument(
+        "--most", type=int, nargs="*", help="play none of more tokens, one number for each window"
+    )
     parser.add_argument("--jobs", type=int, default=2, help="processes")
-    parser.add_argument("--keep", type=Path, help="a file that keeps results; what it holds is not played again")
+    parser.add_argument(
+        "--keep", type=Path, help="a file that keeps results; what it holds is not played again"
+    )

@@ -87,9 +87,7 @@ SWITCHES: Mapping[str, Switch] = MappingProxyType(
         "all on": Switch("nothing"),
         "result stubs": Switch("old tool results stay in the window", {"min_result": _MANY}),
         "argument stubs": Switch("old tool-call arguments stay", {"min_arguments": _MANY}),
-        "arrival": Switch(
-            "large results come in whole, up to a quarter of the window", {"arrival": _MANY}
-        ),
+        "arrival": Switch("large results come in whole, up to a quarter of the window", {"arrival": _MANY}),
         "superseded results": Switch(
             "a result stays when the same call was made again",
             replaced={"window.view.View._note_repeat": _nothing},
@@ -99,9 +97,7 @@ SWITCHES: Mapping[str, Switch] = MappingProxyType(
         "rent or buy: always": Switch("what may move moves at once", assumed=Prices.uncached()),
         "cold gaps": Switch("a pause is no occasion to move", assumed=_Awake()),
         "summary": Switch("history is never told, only reclaimed", {"summarise": "never"}),
-        "decay": Switch(
-            "told history stays in full", replaced={"window.compartments.decay_tier": _full}
-        ),
+        "decay": Switch("told history stays in full", replaced={"window.compartments.decay_tier": _full}),
         "pins": Switch("no task note", replaced={"nodes.intake.pins_of": _no_pins}),
         "context tools": Switch("no tools of its own, and no guide to them", context_tools=False),
         "all on, Anthropic": Switch("nothing; the wire carries the recorded reasoning", wire="anthropic"),

@@ -136,8 +136,8 @@ class StrictProvider:
         block: Granularity of the cache, in tokens.
         one_system, signed_thinking, bound_thinking, foreign_thinking, call_id_limit: See `Strictness`.
         keep_raw: Keep each request's bytes in its `Exchange`.
-        lenient: Answer what breaks a rule or the window all the same, the broken rule noted. Also an attribute
-            that may be set while it serves, for who plays on behind a refusal.
+        lenient: Answer what breaks a rule or the window all the same, the broken rule noted. Also an
+            attribute that may be set while it serves, for who plays on behind a refusal.
         ledger: Is told the parts of every accepted request that is not for a summariser.
 
     Example:

@@ -1,7 +1,6 @@
 """The peers' harness: its accounting, its refusals and its switches, on sessions small enough for a test."""
 
 from importlib.util import find_spec
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,6 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.tools import tool
 
 from benchmarks.ablation import page as ablation_page
-from benchmarks.ablation import play as play_off
 from benchmarks.kept import Task, run
 from benchmarks.peer_page import draw, page
 from benchmarks.peer_replay import Cell, PeerPlayer
@@ -20,7 +18,7 @@ from benchmarks.switches import SWITCHES
 from headwater.lab.provider import Reply, StrictProvider
 from headwater.lab.replay import replay
 from headwater.lab.sessions import Session
-from headwater.window import WindowPolicy
+from headwater.window import view
 
 WINDOW = 32_000
 RULE = "Never touch the file config/prod.yaml, whatever happens."
@@ -140,13 +138,10 @@ def test_m16_what_is_switched_off_does_nothing_and_is_on_again_after() -> None:
         for name in ("all on", "result stubs")
     }
     assert played["all on"].largest < played["result stubs"].largest
-    from headwater.nodes import intake
-
-    before = intake.__module__, SWITCHES["pins"].replaced
-    with SWITCHES["pins"].off():
-        off = cell_of("pins", replay(session(), WindowPolicy(window=WINDOW)))
-    assert before == (intake.__module__, SWITCHES["pins"].replaced)
-    assert off.steps == 5
+    before = view.may_strip
+    with SWITCHES["reasoning drop"].off():
+        assert view.may_strip is not before
+    assert view.may_strip is before
 
 
 def test_results_are_kept_and_not_played_again(tmp_path: Path) -> None:
@@ -178,5 +173,3 @@ def test_the_pages_say_where_ours_loses(tmp_path: Path) -> None:
     off = Cell(**{**cheap.__dict__, "system": "pins"})
     shown = "\n".join(ablation_page([on, off]))
     assert "Cheaper without, on these sessions: pins" in shown
-    assert play_off.__doc__
-    assert all(a != b for a, b in pairwise(SWITCHES))
