@@ -29,7 +29,8 @@ NOISE = 0.005
 """A difference in cost below this share of unmanaged counts as none."""
 
 
-_HEAD = """Written by `python -m benchmarks ablation`: the same recorded sessions played through the real graph at
+_HEAD = """\
+Written by `python -m benchmarks ablation`: the same recorded sessions played through the real graph at
 the strict provider, each time with one mechanism switched off. Costs are shares of sending the whole log
 on every step; reading a cached token costs 0.1 of an uncached one, writing 1.25, the cache lives five
 minutes. *Bought*: what the cost rises by, in points of that share, when the mechanism is off; negative
@@ -37,7 +38,8 @@ is what it costs. *In sight*: facts that stand verbatim in the last request, of 
 states; *sight bought*: how many fewer without it. The recorded model never reads back what has left,
 which favours whatever removes.
 """
-_FOOT = """Hints are not in the table: they show what the caller pins during a run, and a replay pins nothing. Decay
+_FOOT = """\
+Hints are not in the table: they show what the caller pins during a run, and a replay pins nothing. Decay
 shows only where history is told often, which the other mechanisms make rare; without context tools
 nothing can be read back, so what is not in sight counts as lost."""
 

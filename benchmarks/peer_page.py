@@ -77,7 +77,8 @@ def _page(cells: Sequence[Cell]) -> Iterator[str]:
         here = [c for c in cells if c.window == window]
         names = names_of(here)
         yield f"## A window of {window:,} tokens\n"
-        yield f"{len(names)} sessions, {_log(here):,} tokens of log, {_steps(here):,} steps; costs are summed.\n"
+        spread = f"{_log(here):,} tokens of log, {_steps(here):,} steps"
+        yield f"{len(names)} sessions, {spread}; costs are summed.\n"
         yield row(*COLUMNS)
         yield row(":--", *["--:"] * (len(COLUMNS) - 1))
         for name in SYSTEMS:

@@ -121,11 +121,19 @@ class PeerPlayer(Player):
         self._given.update(range(len(leading)))
 
     def _give(self, rows: Sequence[int]) -> list[BaseMessage]:
-        """The messages; a system message in the middle is said by the user, as one would have to."""
-        return [
-            HumanMessage(text_of(m), id=m.id) if isinstance(m, SystemMessage) else m
-            for m in super()._give(rows)
-        ]
+        """The messages as a peer can take them; ours does both by itself.
+
+        A system message in the middle is said by the user, and a tool that gave nothing says so.
+        """
+        return [_takeable(message) for message in super()._give(rows)]
+
+
+def _takeable(message: BaseMessage) -> BaseMessage:
+    if isinstance(message, SystemMessage):
+        return HumanMessage(text_of(message), id=message.id)
+    if isinstance(message, ToolMessage) and not text_of(message).strip():
+        return message.model_copy(update={"content": "(no output)"})
+    return message
 
 
 class _MainLedger(Ledger):
