@@ -58,18 +58,24 @@ along (schemas, prompts, marks) is paid for.
   that the system has and the request points to (ours: `ctx_search`, `ctx_expand`; deepagents: its
   history file); or neither.
 
+Peers are spared what only stricter endpoints refuse: several system messages are let through, a system
+message in the middle is said by the user, and a tool that gave nothing answers "(no output)". Ours needs
+none of that.
+
 What this cannot show: the model is a recording, so it never reads back what has left, asks again, or
 goes astray. That favours whoever removes most."""
 
 
-def page(cells: Sequence[Cell]) -> str:
-    """The whole page."""
-    return "\n".join(_page(cells)) + "\n"
+def page(cells: Sequence[Cell], options: str = "") -> str:
+    """The whole page; `options` are those that the sessions were chosen by."""
+    return "\n".join(_page(cells, options)) + "\n"
 
 
-def _page(cells: Sequence[Cell]) -> Iterator[str]:
+def _page(cells: Sequence[Cell], options: str) -> Iterator[str]:
     yield _HEAD
     yield f"\n{machine()} {versions()}.\n"
+    if options:
+        yield f"A part of the recorded sessions was played: `python -m benchmarks peers {options}`.\n"
     absent = [name for name in SYSTEMS if not any(c.system == name for c in cells)]
     if absent:
         yield f"Not installed, and left out: {', '.join(absent)} (`pip install 'headwater[bench]'`).\n"
@@ -128,11 +134,14 @@ def verdicts(here: Sequence[Cell]) -> Iterator[str]:
             cheaper.append(f"{name} ({_ratio(mine):.3f} against {_ratio(ours):.3f}{flaws})")
         if _share(mine) > sight:
             keeping.append(f"{name} ({_share(mine):.1%} against {sight:.1%}{flaws})")
-    yield "**Where ours loses.** "
-    yield f"Cheaper: {'; '.join(cheaper)}." if cheaper else "None is cheaper."
-    yield f"Keeps more in sight: {'; '.join(keeping)}." if keeping else "None keeps more in sight."
+    yield (
+        f"- **Where ours loses, cost**: {'; '.join(cheaper)}." if cheaper else "- None is cheaper than ours."
+    )
+    yield (
+        f"- **Where ours loses, sight**: {'; '.join(keeping)}." if keeping else "- None keeps more in sight."
+    )
     wins, count = _dearer_sessions(here)
-    yield f"Of {count} sessions, the cheapest system that never stopped and lost nothing is ours in {wins}."
+    yield f"- Of {count} sessions, the cheapest system that never stopped and lost nothing is ours in {wins}."
 
 
 def _flaws(mine: Sequence[Cell]) -> str:
@@ -180,7 +189,9 @@ def draw(cells: Sequence[Cell], path: Path) -> None:
     windows = sorted({c.window for c in cells})
     style = {"font.family": "DejaVu Sans", "axes.spines.top": False, "axes.spines.right": False}
     with pyplot.rc_context(style):
-        figure, axes = pyplot.subplots(1, len(windows), figsize=(5.6 * len(windows), 4.4), squeeze=False)
+        figure, axes = pyplot.subplots(
+            1, len(windows), figsize=(6.4 * max(1.25, len(windows)), 4.6), squeeze=False
+        )
         for axis, window in zip(axes[0], windows, strict=True):
             _panel(axis, [c for c in cells if c.window == window])
         handles, labels = axes[0][0].get_legend_handles_labels()

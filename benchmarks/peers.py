@@ -50,11 +50,21 @@ def main(options: Sequence[str] = ()) -> None:
     if not asked.dry:
         from benchmarks.peer_page import draw, page
 
-        PAGE.write_text(page(cells), encoding="utf-8")
+        PAGE.write_text(page(cells, chosen_by(asked)), encoding="utf-8")
         draw(cells, CHART)
         console.print(f"wrote {PAGE.relative_to(ROOT)}", highlight=False)
     else:
         console.print(f"{len(cells)} results")
+
+
+def chosen_by(asked: argparse.Namespace) -> str:
+    """The options that choose windows and sessions, as they are written; "" for all."""
+    parts = [
+        f"--{name} {' '.join(map(str, values))}"
+        for name in ("window", "sessions", "most")
+        if (values := getattr(asked, name))
+    ]
+    return " ".join(parts)
 
 
 def _nth(values: Sequence[int], number: int) -> int | None:
