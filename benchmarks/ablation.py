@@ -86,6 +86,7 @@ def page(cells: Sequence[Cell]) -> Iterator[str]:
     yield ""
     yield row(
         "off",
+        "steps",
         "÷ unmanaged",
         "bought",
         "in sight",
@@ -95,7 +96,7 @@ def page(cells: Sequence[Cell]) -> Iterator[str]:
         "refused",
         "what it is",
     )
-    yield row(":--", *["--:"] * 7, ":--")
+    yield row(":--", *["--:"] * 8, ":--")
     for name, switch in SWITCHES.items():
         mine = [c for c in cells if c.system == name]
         base = [c for c in cells if c.system == switch.against]
@@ -104,10 +105,11 @@ def page(cells: Sequence[Cell]) -> Iterator[str]:
         apart = name not in ("all on", "all on, Anthropic")
         yield row(
             name,
-            f"{_ratio(mine):.3f}",
-            f"{100 * (_ratio(mine) - _ratio(base)):+.1f}" if apart else "",
+            f"{sum(c.steps for c in mine):,}",
+            f"{_ratio(mine):.3f}" if _whole(mine) else "halted",
+            f"{100 * (_ratio(mine) - _ratio(base)):+.1f}" if apart and _whole(mine) else "",
             f"{_sight(mine)}/{_facts(mine)}",
-            f"{_sight(base) - _sight(mine):+d}" if apart else "",
+            f"{_sight(base) - _sight(mine):+d}" if apart and _whole(mine) else "",
             str(sum(c.in_reach for c in mine)),
             str(sum(c.lost for c in mine)),
             str(sum(c.refused + c.invalid for c in mine)),
@@ -119,11 +121,14 @@ def page(cells: Sequence[Cell]) -> Iterator[str]:
 
 def verdicts(cells: Sequence[Cell]) -> Iterator[str]:
     """What buys nothing on these sessions, said plainly."""
-    idle, dear = [], []
+    idle, dear, vital = [], [], []
     for name, switch in SWITCHES.items():
         mine = [c for c in cells if c.system == name]
         base = [c for c in cells if c.system == switch.against]
         if name == switch.against or name.startswith("all on") or not mine or not base:
+            continue
+        if not _whole(mine):
+            vital.append(f"{name} ({sum(c.stopped for c in mine)} of {len(mine)} sessions)")
             continue
         bought = _ratio(mine) - _ratio(base)
         sight = _sight(base) - _sight(mine)
@@ -132,6 +137,8 @@ def verdicts(cells: Sequence[Cell]) -> Iterator[str]:
             dear.append(f"{name} ({-100 * bought:.1f} points, for {sight:+d} facts in sight)")
         elif bought < NOISE and sight <= 0 and kept <= 0:
             idle.append(name)
+    if vital:
+        yield f"Without it sessions end in a halt before their last step: {'; '.join(vital)}.\n"
     if dear:
         yield f"Cheaper without, on these sessions: {'; '.join(dear)}.\n"
     if idle:
@@ -142,6 +149,11 @@ def verdicts(cells: Sequence[Cell]) -> Iterator[str]:
 def _ratio(cells: Sequence[Cell]) -> float:
     plain = sum(c.unmanaged for c in cells)
     return sum(c.total for c in cells) / plain if plain else 1.0
+
+
+def _whole(cells: Sequence[Cell]) -> bool:
+    """Whether every session was played to its end; costs of others cannot be compared."""
+    return all(c.steps == c.recorded for c in cells)
 
 
 def _sight(cells: Sequence[Cell]) -> int:
