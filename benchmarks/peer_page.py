@@ -84,7 +84,7 @@ def _page(cells: Sequence[Cell], options: str) -> Iterator[str]:
         names = names_of(here)
         yield f"## A window of {window:,} tokens\n"
         spread = f"{_log(here):,} tokens of log, {_steps(here):,} steps"
-        yield f"{len(names)} sessions, {spread}; costs are summed.\n"
+        yield f"{len(names)} session{'s' * (len(names) > 1)}, {spread}; costs are summed.\n"
         yield row(*COLUMNS)
         yield row(":--", *["--:"] * (len(COLUMNS) - 1))
         for name in SYSTEMS:
@@ -140,8 +140,9 @@ def verdicts(here: Sequence[Cell]) -> Iterator[str]:
     yield (
         f"- **Where ours loses, sight**: {'; '.join(keeping)}." if keeping else "- None keeps more in sight."
     )
-    wins, count = _dearer_sessions(here)
-    yield f"- Of {count} sessions, the cheapest system that never stopped and lost nothing is ours in {wins}."
+    beaten = list(_beaten(here))
+    yield "- **Sessions in which a system that never stopped and lost nothing is cheaper than ours**:"
+    yield f"{len(beaten)} of {len(names_of(here))}{': ' + '; '.join(beaten) if beaten else ''}."
 
 
 def _flaws(mine: Sequence[Cell]) -> str:
@@ -156,13 +157,15 @@ def _flaws(mine: Sequence[Cell]) -> str:
     return f"; with {' and '.join(found)}" if found else ""
 
 
-def _dearer_sessions(here: Sequence[Cell]) -> tuple[int, int]:
-    names = names_of(here)
-    wins = 0
-    for name in names:
+def _beaten(here: Sequence[Cell]) -> Iterator[str]:
+    """Each session in which a sound peer is cheaper than the cheaper of ours, with the figures."""
+    for name in names_of(here):
         sound = [c for c in here if c.session == name and not (c.stopped or c.lost)]
-        wins += bool(sound) and min(sound, key=lambda c: c.total).system.startswith("ours")
-    return wins, len(names)
+        best = min((c for c in sound if c.system.startswith("ours")), key=lambda c: c.total, default=None)
+        first = min(sound, key=lambda c: c.total, default=None)
+        if first is not None and (best is None or first.total < best.total):
+            against = f" against {_ratio([best]):.3f}" if best is not None else ""
+            yield f"{name} ({first.system}, {_ratio([first]):.3f}{against})"
 
 
 def _sessions(cells: Sequence[Cell]) -> Iterator[str]:
@@ -195,7 +198,9 @@ def draw(cells: Sequence[Cell], path: Path) -> None:
         for axis, window in zip(axes[0], windows, strict=True):
             _panel(axis, [c for c in cells if c.window == window])
         handles, labels = axes[0][0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="lower center", ncols=4, frameon=False, fontsize=9)
+        legend = figure.legend(handles, labels, loc="lower center", ncols=4, frameon=False, fontsize=9)
+        for line in legend.get_lines():
+            line.set_linestyle("-")
         figure.tight_layout(rect=(0, 0.12, 1, 1))
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=150)

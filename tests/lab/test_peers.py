@@ -166,7 +166,7 @@ def test_the_pages_say_where_ours_loses(tmp_path: Path) -> None:
     ours = SYSTEMS["ours"].play(session(), WINDOW)
     cheap = Cell(**{**ours.__dict__, "system": "none", "cost": ours.cost / 2, "by_step": ours.by_step})
     text = page([ours, cheap])
-    assert "Cheaper: none (" in text
+    assert "loses, cost**: none (" in text
     draw([ours, cheap], tmp_path / "chart.png")
     assert (tmp_path / "chart.png").read_bytes()[:4] == b"\x89PNG"
     on = Cell(**{**ours.__dict__, "system": "all on"})
