@@ -27,7 +27,7 @@ notebooks: $(VENV)/.test
 docs: $(VENV)/.docs
 	$(BIN)/mkdocs build --strict
 
-bench: $(VENV)/.test
+bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks $(ARGS)
 
 # One stamp an extra, so that `make demo` does not install what only the tests need.

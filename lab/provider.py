@@ -140,6 +140,8 @@ class StrictProvider:
         foreign_thinking: See `Strictness`.
         call_id_limit: See `Strictness`.
         keep_raw: Keep each request's bytes in its `Exchange`.
+        lenient: Answer what breaks a rule or the window all the same, the broken rule noted. Also an
+            attribute that may be set while it serves, for who plays on behind a refusal.
         ledger: Is told the parts of every accepted request that is not for a summariser.
 
     Example:
@@ -165,8 +167,10 @@ class StrictProvider:
         foreign_thinking: bool = False,
         call_id_limit: int | None = None,
         keep_raw: bool = False,
+        lenient: bool = False,
         ledger: Ledger | None = None,
     ) -> None:
+        self.lenient = lenient
         self._ledger = ledger
         self.requests: list[Exchange] = []
         self._script = script if callable(script) else play(script)
@@ -285,13 +289,15 @@ class StrictProvider:
         ask = Ask(body, self._strict, self._issued)
         broken = first_violation(wire.rules, ask)
         if broken is not None:
-            return self._refuse(note, wire.error(broken[1]), rule=broken[0].name, violation=broken[1])
+            if not self.lenient:
+                return self._refuse(note, wire.error(broken[1]), rule=broken[0].name, violation=broken[1])
+            note = replace(note, rule=broken[0].name, violation=broken[1])
         parts = list(wire.parts(ask))
         pieces = [self._meter.piece(kind, part, wire.part_tokens) for kind, part in parts]
         note = replace(note, input_tokens=sum(piece.tokens for piece in pieces))
         if counting:
             return Outcome(200, {"input_tokens": note.input_tokens})
-        refusal = self._refuse_size(wire, body, note)
+        refusal = None if self.lenient else self._refuse_size(wire, body, note)
         return refusal or self._ask_script(wire, ask, note, pieces, parts, begun)
 
     def _refuse_size(self, wire: Wire, body: dict[str, Any], note: Exchange) -> Outcome | None:
