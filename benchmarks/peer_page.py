@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from benchmarks.peer_replay import Cell
 from benchmarks.peer_systems import SYSTEMS
@@ -190,7 +191,7 @@ def draw(cells: Sequence[Cell], path: Path) -> None:
     from matplotlib import pyplot
 
     windows = sorted({c.window for c in cells})
-    style = {"font.family": "DejaVu Sans", "axes.spines.top": False, "axes.spines.right": False}
+    style: Any = {"font.family": "DejaVu Sans", "axes.spines.top": False, "axes.spines.right": False}
     with pyplot.rc_context(style):
         figure, axes = pyplot.subplots(
             1, len(windows), figsize=(6.4 * max(1.25, len(windows)), 4.6), squeeze=False

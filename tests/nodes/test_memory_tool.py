@@ -5,7 +5,8 @@ from pathlib import Path
 
 from langchain_core.messages import HumanMessage
 
-from tests.nodes.test_context_tools import engine, use
+from tests.nodes.bench import engine
+from tests.nodes.test_context_tools import use
 
 
 def _id(answer: str) -> str:
