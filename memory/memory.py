@@ -71,7 +71,7 @@ class Memory:
         self.commits: Commits = Commits(
             None if repository is None else Path(repository).expanduser().absolute()
         )
-        self.docs = ProjectDocs.of(project_docs)
+        self.docs: ProjectDocs | None = ProjectDocs.of(project_docs)
         self.user_profile: bool = user_profile
         self._given_store = store
         self._given_index = index
