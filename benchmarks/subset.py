@@ -20,7 +20,7 @@ class Sized(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a run was asked to play: `number` sessions (None is all) of at most `most` tokens (None is any)."""
+    """What a run was asked to play: `number` sessions (None: all) of at most `most` tokens (None: any)."""
 
     number: int | None = None
     most: int | None = None

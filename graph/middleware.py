@@ -112,7 +112,8 @@ class GovernanceMiddleware(AgentMiddleware[GovernedState, Any, Any]):
         warm_up()
         self._name = name
         self._guide = GUIDE if context_tools else ""
-        self.memory = memory if isinstance(memory, Memory) else Memory(memory or ".headwater", store=store)
+        house = memory if isinstance(memory, Memory) else Memory(memory or ".headwater", store=store)
+        self.memory: Memory = house
         self._engines = Engines(
             memory=self.memory,
             policy=policy or WindowPolicy(),

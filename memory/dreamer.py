@@ -83,8 +83,8 @@ class Dreamer:
         for name in tasks or {}:
             check_task(name)
         switches.update(tasks or {})
-        self.tasks = tuple(name for name in TASKS if switches[name])
-        self.hours = Hours.parse(hours)
+        self.tasks: tuple[str, ...] = tuple(name for name in TASKS if switches[name])
+        self.hours: Hours = Hours.parse(hours)
         self._memory = memory
         self._project = None if project is None else Path(project).expanduser().absolute()
         if self._project is not None and not self._project.is_dir():

@@ -77,7 +77,7 @@ class Memory:
             repository = "." if tenant == "default" else False
         folder = Path(repository).expanduser().absolute() if repository else None
         self.commits: Commits = Commits(folder)
-        self.docs = ProjectDocs.of(project_docs)
+        self.docs: ProjectDocs | None = ProjectDocs.of(project_docs)
         self.user_profile: bool = user_profile
         self._given_store = store
         self._given_index = index

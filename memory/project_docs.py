@@ -60,10 +60,10 @@ class ProjectDocs:
         key_files: Callable[[], Sequence[str]] = tuple,
         key_budget: int = 10_000,
     ) -> None:
-        self.root = Path(root).expanduser().absolute()
+        self.root: Path = Path(root).expanduser().absolute()
         if not self.root.is_dir():
             raise DocsRefused(f"project_docs={str(root)!r} is no folder: name the one with AGENTS.md in it")
-        self.names = tuple(names)
+        self.names: tuple[str, ...] = tuple(names)
         self.budget = budget
         self._key_files = key_files
         self._key_budget = key_budget
