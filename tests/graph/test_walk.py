@@ -334,7 +334,7 @@ def test_events_tell_the_story_in_order(memory: Memory) -> None:
         agent = build_agent(provider.openai(), tools=[inspector(50)], memory=memory)
         events = watch(agent, says("Never delete the index."), config())
     # The answer is numbered, and the rule is remembered: both after the last request.
-    assert kinds(events) == ["intake", "watermark", "request"] * 3 + ["intake", "remember"]
+    assert kinds(events) == ["intake", "watermark", "request"] * 3 + ["intake", "spending", "remember"]
 
 
 def test_parallel_calls_in_one_message_all_come_back(memory: Memory) -> None:
