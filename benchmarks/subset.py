@@ -20,7 +20,7 @@ class Sized(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a run was asked to play: `wanted` sessions (None is all) of at most `most` tokens (None is any)."""
+    """`wanted` sessions (None is all) of at most `most` tokens (None is any)."""
 
     wanted: int | None = None
     most: int | None = None
