@@ -208,7 +208,7 @@ def draw(cells: Sequence[Cell], path: Path) -> None:
         pyplot.close(figure)
 
 
-def _panel(axis: "object", here: Sequence[Cell]) -> None:
+def _panel(axis: Any, here: Sequence[Cell]) -> None:
     session = max(here, key=lambda c: c.recorded).session
     for name, colour in DRAWN.items():
         cell = next((c for c in here if c.system == name and c.session == session), None)
@@ -219,7 +219,7 @@ def _panel(axis: "object", here: Sequence[Cell]) -> None:
             total += cost
             sums.append(total / number / 1_000)
         mine = name == "ours"
-        axis.plot(  # type: ignore[attr-defined]
+        axis.plot(
             range(1, len(sums) + 1),
             sums,
             color=colour,
@@ -228,11 +228,11 @@ def _panel(axis: "object", here: Sequence[Cell]) -> None:
             zorder=3 if mine else 2,
             label=name,
         )
-    axis.set_title(f"{here[0].window // 1000}k window · {session}", loc="left", fontsize=10)  # type: ignore[attr-defined]
-    axis.set_xlabel("step (dashed: stopped by a refusal at least once)", fontsize=9)  # type: ignore[attr-defined]
-    axis.set_ylabel("cost of a step so far, thousand uncached tokens", fontsize=9)  # type: ignore[attr-defined]
-    axis.set_ylim(bottom=0)  # type: ignore[attr-defined]
-    axis.grid(axis="y", color="#e3e5e8", linewidth=0.8)  # type: ignore[attr-defined]
+    axis.set_title(f"{here[0].window // 1000}k window · {session}", loc="left", fontsize=10)
+    axis.set_xlabel("step (dashed: stopped by a refusal at least once)", fontsize=9)
+    axis.set_ylabel("cost of a step so far, thousand uncached tokens", fontsize=9)
+    axis.set_ylim(bottom=0)
+    axis.grid(axis="y", color="#e3e5e8", linewidth=0.8)
 
 
 def _ratio(cells: Sequence[Cell]) -> float:

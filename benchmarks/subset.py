@@ -20,9 +20,9 @@ class Sized(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a run was asked to play: `number` sessions (None: all) of at most `most` tokens (None: any)."""
+    """`wanted` sessions (None is all) of at most `most` tokens (None is any)."""
 
-    number: int | None = None
+    wanted: int | None = None
     most: int | None = None
 
 
@@ -40,16 +40,16 @@ def choose(sessions: Sequence[Sized], window: int, asked: Asked) -> list[Sized]:
     `most`, the largest of each source in turn, then the next of each, until there are enough.
     """
     fitting = [s for s in sessions if asked.most is None or s.tokens <= asked.most]
-    if asked.number is None:
+    if asked.wanted is None:
         return fitting
     by_source: dict[str, list[Sized]] = {}
     for session in fitting:
         if session.tokens > window:
             by_source.setdefault(session.source, []).append(session)
     chosen: list[Sized] = []
-    while len(chosen) < asked.number and any(by_source.values()):
+    while len(chosen) < asked.wanted and any(by_source.values()):
         for waiting in by_source.values():
-            if waiting and len(chosen) < asked.number:
+            if waiting and len(chosen) < asked.wanted:
                 chosen.append(waiting.pop(0))
     return sorted(chosen, key=lambda s: (-s.tokens, s.path.name))
 
