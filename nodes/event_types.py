@@ -241,6 +241,31 @@ class TextLost(TypedDict):
     error: str
 
 
+class Hint(TypedDict):
+    """What memory knows about a new message was put behind it, once and for good."""
+
+    type: Literal["headwater.hint"]
+    session: str
+    tag: Annotated[int, "of the message"]
+    tokens: Annotated[int, "of the hint"]
+
+
+class HintFailed(TypedDict):
+    """Memory could not be searched for a hint; the message stands without one."""
+
+    type: Literal["headwater.hint_failed"]
+    session: str
+    error: str
+
+
+class ClaimFailed(TypedDict):
+    """It could not be written down that the session is of this project; later ones may not find it."""
+
+    type: Literal["headwater.claim_failed"]
+    session: str
+    error: str
+
+
 class Halt(TypedDict):
     """The request cannot fit; none was sent."""
 
@@ -283,6 +308,9 @@ Event = Union[  # noqa: UP007 - read at run time, member by member
     HistorianFailed,
     HistorianAwaited,
     TextLost,
+    Hint,
+    HintFailed,
+    ClaimFailed,
     Halt,
     Spending,
 ]
