@@ -9,7 +9,7 @@ from headwater.window.frame import Frame
 
 def governance_spent(engine: Engine, frame: Frame) -> int:
     """Tokens that the summarizers have used on a session, in line and in the background."""
-    if engine.summarizer is None:
+    if not engine.works_ahead:
         return frame.spent
     try:
         return frame.spent + engine.memory.runs.standing(frame.session).spent
