@@ -103,6 +103,15 @@ class Reclaim(TypedDict):
     deep: Annotated[bool, "the second time in this step: down to the bone"]
 
 
+class NothingFreed(TypedDict):
+    """A remedy was tried and found nothing that it may take out; the next one follows."""
+
+    type: Literal["headwater.nothing_freed"]
+    session: str
+    remedy: str
+    reason: str
+
+
 class Request(TypedDict):
     """The main model was called and has answered."""
 
@@ -294,6 +303,7 @@ Event = Union[  # noqa: UP007 - read at run time, member by member
     OffloadFailed,
     Summarize,
     Reclaim,
+    NothingFreed,
     Request,
     Overflow,
     Malformed,
