@@ -183,7 +183,7 @@ def test_c22_the_first_constraint_outlives_a_listing_as_old(survivor: Survivor) 
     assert expanded(survivor.tools, tag) == LISTING
 
 
-def test_g36_why_we_chose_sqlite_is_still_answerable(survivor: Survivor) -> None:
+def test_g36_c19_why_we_chose_sqlite_is_still_answerable(survivor: Survivor) -> None:
     """G36: the question itself finds the reason; the told history opens to the message that gave it."""
     assert survivor.words["because"] in survivor.search(survivor.words["why"])
     log = survivor.trial.memory.archive.read(THREAD, 1, 40)
