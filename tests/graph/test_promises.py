@@ -62,8 +62,8 @@ def act(what: str, *parts: st.SearchStrategy[Any]) -> st.SearchStrategy[Act]:
     return st.tuples(st.just(what), *parts).map(lambda made: Act(*made))
 
 
-batches = st.lists(st.lists(st.sampled_from([20, 150, 500]), min_size=1, max_size=3), max_size=4)
-answers = st.sampled_from(["Done with this one.", FILLER, "好的，已经完成。"])
+batches = st.lists(st.lists(st.sampled_from([20, 150, 500]), min_size=1, max_size=3), max_size=5)
+answers = st.sampled_from(["Done with this one.", FILLER, f"{FILLER} {FILLER}", "好的，已经完成。"])
 says = act(
     "say",
     st.tuples(st.sampled_from(["Check it.", "继续检查。", FILLER]), st.none() | st.sampled_from(PINS)),
