@@ -7,60 +7,28 @@ tools returned, what each branch may know), so that the checks do not ask the co
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from headwater import Memory, Prices, WindowPolicy, build_agent
-from headwater.lab.provider import Exchange, Reply, Request, StrictProvider, ToolCall
+from headwater.lab.provider import Exchange, Reply, Request, ToolCall
 from headwater.nodes.engine import Engine
 from headwater.nodes.recall import compartments
 from headwater.window.face import safe, text_of
 from headwater.window.frame import Frame
 from headwater.window.marks import tag_of
 from tests.graph.read_back import THREAD, arrows, expanded, tools_of
+from tests.graph.stage import CHEAP, MAIN, Stage
 from tests.graph.world import WINDOW, Agent, Event, body, config, extra, memory_in, pieces_of, shown
 
 TIGHT = WindowPolicy(window=WINDOW, offload=0.3, compact=0.42)
-MAIN = ""
-CHEAP = "summarizer"
-
-
-class Stage:
-    """One provider and its clients for many trials: what takes long to make is made once.
-
-    `main` and `cheap` are exchanged by each trial; requests are kept with their bytes.
-    """
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.main: Callable[[Request], Reply] = lambda request: Reply("Nothing to do.")
-        self.cheap: Callable[[Request], Reply] = lambda request: Reply("")
-        self.asked: list[Request] = []
-        self.provider = StrictProvider(self._script, window=WINDOW, keep_raw=True, clock=self.clock)
-        self._clients: dict[tuple[str, str], BaseChatModel] = {}
-
-    def clock(self) -> float:
-        """Seconds, for provider and graph alike."""
-        return self.now
-
-    def client(self, model: str, purpose: str = MAIN) -> BaseChatModel:
-        """The client of a model, made once."""
-        key = (model, purpose)
-        if key not in self._clients:
-            self._clients[key] = self.provider.openai(model, purpose=purpose)
-        return self._clients[key]
-
-    def _script(self, request: Request) -> Reply:
-        self.asked.append(request)
-        return self.cheap(request) if request.purpose == CHEAP else self.main(request)
 
 
 @dataclass(frozen=True)
@@ -305,11 +273,3 @@ def check_archive(trial: Trial) -> None:
             assert text_of(message) == body(call["args"]["unit"], call["args"]["words"]), tag
     found = Counter(text_of(message) for _, message in log if message.type == "human")
     assert found == trial.truth
-
-
-@contextmanager
-def staged() -> Iterator[Stage]:
-    """A stage whose server runs."""
-    stage = Stage()
-    with stage.provider:
-        yield stage

@@ -18,8 +18,9 @@ from langchain_core.tools import tool
 from headwater.lab.provider import Reply, Request, ToolCall
 from headwater.window.cues import identifiers
 from headwater.window.frame import Frame
-from tests.graph.promises import Trial, Turn, check_archive, staged
+from tests.graph.promises import Trial, Turn, check_archive
 from tests.graph.read_back import THREAD, expanded, tools_of
+from tests.graph.stage import staged
 from tests.graph.world import shown
 
 MARKS = [10, 50, 200]
