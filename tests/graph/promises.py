@@ -7,62 +7,28 @@ tools returned, what each branch may know), so that the checks do not ask the co
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from headwater import Memory, Prices, WindowPolicy, build_agent
-from headwater.lab.prefix_cache import canonical
-from headwater.lab.provider import Exchange, Reply, Request, StrictProvider, ToolCall
-from headwater.nodes.context_tools import context_tools
+from headwater.lab.provider import Exchange, Reply, Request, ToolCall
 from headwater.nodes.engine import Engine
 from headwater.nodes.recall import compartments
 from headwater.window.face import safe, text_of
 from headwater.window.frame import Frame
 from headwater.window.marks import tag_of
-from tests.graph.world import WINDOW, Agent, Event, body, config, memory_in, shown
+from tests.graph.read_back import THREAD, arrows, expanded, tools_of
+from tests.graph.stage import CHEAP, MAIN, Stage
+from tests.graph.world import WINDOW, Agent, Event, body, config, extra, memory_in, pieces_of, shown
 
 TIGHT = WindowPolicy(window=WINDOW, offload=0.3, compact=0.42)
-THREAD = "t"
-MAIN = ""
-CHEAP = "summarizer"
-
-
-class Stage:
-    """One provider and its clients for many trials: what takes long to make is made once.
-
-    `main` and `cheap` are exchanged by each trial; requests are kept with their bytes.
-    """
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.main: Callable[[Request], Reply] = lambda request: Reply("Nothing to do.")
-        self.cheap: Callable[[Request], Reply] = lambda request: Reply("")
-        self.asked: list[Request] = []
-        self.provider = StrictProvider(self._script, window=WINDOW, keep_raw=True, clock=self.clock)
-        self._clients: dict[tuple[str, str], BaseChatModel] = {}
-
-    def clock(self) -> float:
-        """Seconds, for provider and graph alike."""
-        return self.now
-
-    def client(self, model: str, purpose: str = MAIN) -> BaseChatModel:
-        """The client of a model, made once."""
-        key = (model, purpose)
-        if key not in self._clients:
-            self._clients[key] = self.provider.openai(model, purpose=purpose)
-        return self._clients[key]
-
-    def _script(self, request: Request) -> Reply:
-        self.asked.append(request)
-        return self.cheap(request) if request.purpose == CHEAP else self.main(request)
 
 
 @dataclass(frozen=True)
@@ -88,9 +54,27 @@ class Turn:
     asked: int = 0
 
 
+def by_graph(trial: "Trial", tools: Sequence[BaseTool]) -> Agent:
+    """The agent of a trial, as `build_agent` makes it."""
+    return build_agent(
+        trial.stage.client(trial.model),
+        tools=tools,
+        policy=trial.policy,
+        prices=trial.prices,
+        memory=trial.memory,
+        checkpointer=trial.saver,
+        summarizer=trial.stage.client("cheap", CHEAP) if trial.summarizer else None,
+        clock=trial.stage.clock,
+    )
+
+
 @dataclass
 class Trial:
-    """One session, its branches, and the truth about it."""
+    """One session, its branches, and the truth about it.
+
+    `build` makes its agent, by whatever way there is to govern one; `prefix` stands before the names of the
+    channels in which that way keeps the frame.
+    """
 
     stage: Stage
     root: Path
@@ -100,6 +84,8 @@ class Trial:
     model: str = "one"
     extra_tools: int = 0
     own_tools: Sequence[BaseTool] = ()
+    build: Callable[["Trial", Sequence[BaseTool]], Agent] = by_graph
+    prefix: str = ""
     branch: Branch = field(default_factory=lambda: Branch(config(THREAD)))
     past: list[Branch] = field(default_factory=list)
     truth: Counter[str] = field(default_factory=Counter)
@@ -226,16 +212,7 @@ class Trial:
         return Reply(text, calls)
 
     def _agent(self) -> Agent:
-        return build_agent(
-            self.stage.client(self.model),
-            tools=[self._inspector(), *self.own_tools, *extra(self.extra_tools)],
-            policy=self.policy,
-            prices=self.prices,
-            memory=self.memory,
-            checkpointer=self.saver,
-            summarizer=self.stage.client("cheap", CHEAP) if self.summarizer else None,
-            clock=self.stage.clock,
-        )
+        return self.build(self, [self._inspector(), *self.own_tools, *extra(self.extra_tools)])
 
     def _inspector(self) -> BaseTool:
         def inspect(unit: int, words: int) -> str:
@@ -252,8 +229,7 @@ class Trial:
     @property
     def frame(self) -> Frame:
         """The frame as the newest checkpoint has it."""
-        values = self.values
-        return Frame.from_state(values.get("frame"), values.get("edits"), values.get("hints"))
+        return Frame.from_state(*(self.values.get(self.prefix + n) for n in ("frame", "edits", "hints")))
 
     @property
     def engine(self) -> Engine:
@@ -263,23 +239,6 @@ class Trial:
 
 def _none(raw: Mapping[str, Any]) -> tuple[str, list[dict[str, Any]], list[str]]:
     return "", [], []
-
-
-def extra(count: int) -> Iterator[BaseTool]:
-    """Tools that nobody calls: another set of tools is another prefix."""
-    for number in range(count):
-
-        def idle(number: int = number) -> str:
-            """Do nothing."""
-            return str(number)
-
-        yield tool(f"idle_{number}")(idle)
-
-
-def pieces_of(exchange: Exchange) -> tuple[bytes, ...]:
-    """A request as the provider's cache sees it: tools, then message after message, in bytes."""
-    raw = json.loads(exchange.raw or b"{}")
-    return tuple(canonical(part) for part in [*(raw.get("tools") or []), *raw["messages"]])
 
 
 def check_frame(trial: Trial) -> None:
@@ -314,40 +273,3 @@ def check_archive(trial: Trial) -> None:
             assert text_of(message) == body(call["args"]["unit"], call["args"]["words"]), tag
     found = Counter(text_of(message) for _, message in log if message.type == "human")
     assert found == trial.truth
-
-
-def arrows(message: BaseMessage) -> str:
-    """The calls of a message as `ctx_expand` tells them."""
-    return "".join(f"\n→ {call['name']}({call['args']})" for call in getattr(message, "tool_calls", ()))
-
-
-def tools_of(engine: Engine) -> dict[str, BaseTool]:
-    """The context tools by name; to make them takes longer than to call them."""
-    return {made.name: made for made in context_tools(engine)}
-
-
-def expanded(by_name: Mapping[str, BaseTool], tag: int) -> str:
-    """A message as the model reads it back: by `ctx_expand`, and where that says so by `file_read`."""
-    state = {"frame": Frame(session=THREAD).to_state()}
-    text = str(by_name["ctx_expand"].invoke({"tags": str(tag), "state": state}))
-    head, _, text = text.partition(": ")
-    assert head.startswith(f"§{tag}§")
-    cut, mark, more = text.rpartition("\n⟪go on with file_read(path=")
-    if not mark:
-        return text
-    path, at = more.split('"')[1], int(more.split("char_offset=")[1].split(")")[0])
-    assert len(cut) == at
-    while True:
-        page = str(by_name["file_read"].invoke({"path": path, "char_offset": at, "limit": 10**6}))
-        part, mark, more = page.rpartition("\n⟪")
-        if not mark or "go on with" not in more:
-            return cut + page
-        cut, at = cut + part, int(more.split("char_offset=")[1].split("⟫")[0])
-
-
-@contextmanager
-def staged() -> Iterator[Stage]:
-    """A stage whose server runs."""
-    stage = Stage()
-    with stage.provider:
-        yield stage

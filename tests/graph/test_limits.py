@@ -94,7 +94,7 @@ def test_m7_a_halted_session_goes_on_in_a_larger_window(memory: Memory) -> None:
 
 
 @pytest.mark.parametrize("words", [400, 200])
-def test_m8_offload_comes_strictly_before_summarise(memory: Memory, words: int) -> None:
+def test_m8_c7_offload_comes_strictly_before_summarise(memory: Memory, words: int) -> None:
     """M8: in no step does a summary come before what could be offloaded, and it never comes where offloading
     alone got under the line.
     """

@@ -90,9 +90,10 @@ TELLERS: dict[str, Callable[[Request], Reply] | None] = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("teller", ["nobody", "good"])
-def test_case_11_12_14_each_remedy_frees_something_or_says_why_not(
+def test_c18_case_14_each_remedy_frees_something_or_says_why_not(
     memory: Memory, shape: str, teller: str
 ) -> None:
+    """C18, case 14: room is made before a request is refused, whatever fills the window."""
     run(memory, shape, teller, WindowPolicy(window=WINDOW, background=False))
 
 

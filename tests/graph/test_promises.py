@@ -21,7 +21,8 @@ from openai import APIError
 from headwater import Prices, WindowPolicy
 from headwater.lab.provider import Disconnect, Overflow, Refuse, Reply, Request, ToolCall
 from headwater.nodes.agent import OverflowUnresolved
-from tests.graph.promises import TIGHT, Stage, Trial, Turn, check_archive, staged
+from tests.graph.promises import TIGHT, Trial, Turn, check_archive
+from tests.graph.stage import Stage, staged
 
 EXAMPLES = int(os.environ.get("HEADWATER_EXAMPLES", "12"))
 
@@ -62,8 +63,8 @@ def act(what: str, *parts: st.SearchStrategy[Any]) -> st.SearchStrategy[Act]:
     return st.tuples(st.just(what), *parts).map(lambda made: Act(*made))
 
 
-batches = st.lists(st.lists(st.sampled_from([20, 150, 500]), min_size=1, max_size=3), max_size=4)
-answers = st.sampled_from(["Done with this one.", FILLER, "好的，已经完成。"])
+batches = st.lists(st.lists(st.sampled_from([20, 150, 500]), min_size=1, max_size=3), max_size=5)
+answers = st.sampled_from(["Done with this one.", FILLER, f"{FILLER} {FILLER}", "好的，已经完成。"])
 says = act(
     "say",
     st.tuples(st.sampled_from(["Check it.", "继续检查。", FILLER]), st.none() | st.sampled_from(PINS)),

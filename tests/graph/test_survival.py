@@ -18,7 +18,9 @@ from langchain_core.tools import tool
 from headwater.lab.provider import Reply, Request, ToolCall
 from headwater.window.cues import identifiers
 from headwater.window.frame import Frame
-from tests.graph.promises import THREAD, Trial, Turn, check_archive, expanded, staged, tools_of
+from tests.graph.promises import Trial, Turn, check_archive
+from tests.graph.read_back import THREAD, expanded, tools_of
+from tests.graph.stage import staged
 from tests.graph.world import shown
 
 MARKS = [10, 50, 200]
@@ -183,7 +185,7 @@ def test_c22_the_first_constraint_outlives_a_listing_as_old(survivor: Survivor) 
     assert expanded(survivor.tools, tag) == LISTING
 
 
-def test_g36_why_we_chose_sqlite_is_still_answerable(survivor: Survivor) -> None:
+def test_g36_c19_why_we_chose_sqlite_is_still_answerable(survivor: Survivor) -> None:
     """G36: the question itself finds the reason; the told history opens to the message that gave it."""
     assert survivor.words["because"] in survivor.search(survivor.words["why"])
     log = survivor.trial.memory.archive.read(THREAD, 1, 40)

@@ -2,6 +2,7 @@
 and scripts that decide from what the request shows, as a model would.
 """
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, tool
 from langgraph.graph.state import CompiledStateGraph
 
-from headwater.lab.provider import Reply, Request, StrictProvider, ToolCall
+from headwater.lab.prefix_cache import canonical
+from headwater.lab.provider import Exchange, Reply, Request, StrictProvider, ToolCall
 from headwater.memory import Memory
 from headwater.memory.words import LexicalIndex
 from headwater.window.prices import Prices
@@ -145,3 +147,20 @@ class Recorder:
     def __call__(self, request: Request) -> Reply:
         self.requests.append(request)
         return self.inner(request)
+
+
+def extra(count: int) -> Iterator[BaseTool]:
+    """Tools that nobody calls: another set of tools is another prefix."""
+    for number in range(count):
+
+        def idle(number: int = number) -> str:
+            """Do nothing."""
+            return str(number)
+
+        yield tool(f"idle_{number}")(idle)
+
+
+def pieces_of(exchange: Exchange) -> tuple[bytes, ...]:
+    """A request as the provider's cache sees it: tools, then message after message, in bytes."""
+    raw = json.loads(exchange.raw or b"{}")
+    return tuple(canonical(part) for part in [*(raw.get("tools") or []), *raw["messages"]])
