@@ -18,7 +18,10 @@ QUERY_BYTES = 16_384
 
 # How far each kind is ahead of another of equal rank: a fact is a result, a message is where it came from.
 _FACT, _COMMIT, _MESSAGE, _ELSEWHERE = 1.3, 1.2, 1.15, 1.0
-_NOTHING = {"en": "Nothing found; try other words.", "zh": "没有找到；请换个说法再查。"}
+_NOTHING = {
+    "en": "Nothing found beyond what is in sight; try other words.",
+    "zh": "除眼前已有的内容外没有找到；请换个说法再查。",
+}
 _MORE = {
     "en": "⟪more was found; name what you look for more closely⟫",
     "zh": "⟪还有更多结果；请把要找的内容说得更具体⟫",

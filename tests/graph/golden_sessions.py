@@ -81,7 +81,7 @@ SCENES = (
     Scene("line-65", [START, Round("Look.", [[("shell", 60)], [("grep", 60)], [("ls", 60)]])], *LINE),
     Scene("line-85", [START, Round("Look.", [[("shell", 60)], [("grep", 60)], [("ls", 48)] * 2])], *LINE),
     Scene("reclaim-95-tiers", [START, Round("Look.", [*EACH, [("grep", 110)]])], *RECLAIM),
-    Scene("reclaim-95-deep", [START, Round("Look at all.", [[("shell", 90)] * 3])], *RECLAIM),
+    Scene("reclaim-95-deep", [START, Round("Look at all.", [[("shell", 98)] * 3])], *RECLAIM),
 )
 
 

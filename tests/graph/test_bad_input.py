@@ -261,7 +261,9 @@ def test_a_closed_chroma_is_opened_again(tmp_path: Path) -> None:
         memory.close()
         reply = [Reply("", (ToolCall("ctx_search", {"query": "vault"}),)), Reply("Found.")]
         with StrictProvider(reply, window=WINDOW) as provider:
-            agent = build_agent(provider.openai(), policy=WindowPolicy(window=WINDOW), memory=memory)
+            # No fact is shown at the start, so that it has to be looked up.
+            policy = WindowPolicy(window=WINDOW, facts=1)
+            agent = build_agent(provider.openai(), policy=policy, memory=memory)
             state = agent.invoke(says("Where is the key?"), config())
         (found,) = results(state["messages"])
         assert "Vault 9" in str(found.content)

@@ -108,16 +108,26 @@ def hands(tmp_path: Path, memory: Memory) -> Iterator[Hands]:
         assert provider.totals().over_window == 0
 
 
+def own_lines(found: str) -> str:
+    """What a search names as the session's own."""
+    return "\n".join(line for line in found.splitlines() if " of another session: " not in line)
+
+
 def apart(hands: Hands, ways: Mapping[str, RunnableConfig]) -> None:
-    """Each branch knows its own word by every way there is, and no branch another's."""
+    """Each branch knows its own word by every way there is, and no branch another's.
+
+    A search may name what another *session* of the project holds, a fork among them, and says so in the line:
+    it is never passed off as the branch's own past.
+    """
     for word, at in ways.items():
         others = set(ways) - {word}
         assert f"of {word} 0" in hands.opens(f"of {word} 0", at)
         found = {
-            "search": "\n".join(hands.finds(f"ctx_search {w} part", at) for w in (word, *others)),
             "expand": "\n".join(hands.opens(f"of {w} ", at) for w in others),
             "history": hands.history(at),
             "request": shown(hands.asked.requests[-1]).replace(PROBE, ""),
+            # Last: what a search names of other sessions is in the log from then on.
+            "search": "\n".join(own_lines(hands.finds(f"ctx_search {w} part", at)) for w in (word, *others)),
         }
         assert f"of {word} " in found["search"]
         assert f"of {word}" in found["history"]
