@@ -124,7 +124,8 @@ def _types() -> dict[str, Any]:
 
 def _from_environment(env: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
     """Key, value and variable; an empty variable counts as not set."""
-    types, seen = _types(), {}
+    types = _types()
+    seen: dict[str, Any] = {}
     names = {variable(key): key for key in types} | {PREFIX + a.upper(): key for a, key in _ALIASES.items()}
     for name in sorted(name for name in env if name.startswith(PREFIX) and env[name].strip()):
         key = names.get(name)

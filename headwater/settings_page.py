@@ -65,7 +65,8 @@ def page() -> str:
 def _rules() -> Iterator[str]:
     yield (
         f"It may only lower {_codes(sorted(LOWER))}, against the environment or else the default; "
-        "`policy.window` against the model's window where the environment sets none. Its lower value then holds."
+        "`policy.window` against the model's window where the environment sets none. Its lower value then "
+        "holds."
     )
     yield f"It may only raise {_codes(sorted(HIGHER))}: at lower prices `budget.cost` would buy more."
     yield (f"It may not name {_codes(sorted(USERS))} at all: models and endpoints are the user's to choose.")
@@ -75,7 +76,8 @@ def _rules() -> Iterator[str]:
 
 def _memory() -> Iterator[str]:
     yield "\n## Memory\n\n| key | default | what it is |\n|---|---|---|\n"
-    yield f"| `memory` | `{MEMORY}` | The memory folder, from the project folder on; `{variable('memory')}`. |\n"
+    text = f"The memory folder, from the project folder on; `{variable('memory')}`."
+    yield f"| `memory` | `{MEMORY}` | {text} |\n"
 
 
 def _section(name: str) -> str:
@@ -85,7 +87,8 @@ def _section(name: str) -> str:
     missing = set(defaults) - {key for keys, _ in rows for key in keys}
     if missing:
         raise ValueError(f"{made.__name__} does not describe {sorted(missing)!r}; add them to its Attributes")
-    lines = [f"\n## {name}\n\n`{made.__name__}`: {before}\n\n| key | default | what it is |\n|---|---|---|\n"]
+    lines = [f"\n## {name}\n\n`{made.__name__}`: {before}\n\n| key | default | what it is |\n"]
+    lines.append("|---|---|---|\n")
     for keys, text in rows:
         shown = ", ".join(f"`{_shown(defaults[key])}`" for key in keys)
         lines.append(f"| {_codes([f'{name}.{key}' for key in keys])} | {shown} | {text} |\n")
