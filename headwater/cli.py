@@ -38,6 +38,7 @@ _MISTAKES = (
     ("headwater.memory.dream_change", "DreamError"),
     ("headwater.nodes.agent", "OverflowUnresolved"),
     ("headwater.nodes.engine", "WindowTooSmall"),
+    ("headwater.settings", "SettingsError"),
     ("headwater.window.policy", "PolicyError"),
 )
 

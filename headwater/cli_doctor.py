@@ -21,7 +21,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-request", action="store_true", help="send nothing")
     parser.add_argument("--window", type=positive, metavar="N", help="a window set by hand, tokens")
     parser.add_argument(
-        "--memory", type=Path, default=Path(".headwater"), metavar="DIR", help="default: %(default)s"
+        "--memory", type=Path, metavar="DIR", help="default: what the settings say, else .headwater"
     )
     add_json(parser)
     add_language(parser)
@@ -29,9 +29,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print what was found, and below each finding what to do about it."""
-    from headwater.doctor import as_json, examine, lines_of
+    from headwater.doctor import as_json, examine, lines_of, look_at_settings
+    from headwater.settings import Settings
 
-    findings = examine(args.model, args.window, args.memory, args.lang, request=not args.no_request)
+    settings = Settings.load(model=args.model or "")
+    window, memory = args.window or settings.policy.window, args.memory or settings.memory
+    findings = examine(args.model, window, memory, args.lang, request=not args.no_request)
+    findings.append(look_at_settings(settings, args.lang))
     if args.json:
         show_json(as_json(findings))
     else:

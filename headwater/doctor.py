@@ -1,13 +1,16 @@
 """`headwater doctor`: what Headwater works with here, what it has learned, and the health of its stores."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headwater.doctor_words import Words
 from headwater.window.tokens import count_text, ready, tokenizer
+
+if TYPE_CHECKING:
+    from headwater.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -15,7 +18,8 @@ class Finding:
     """One thing that was looked at.
 
     Attributes:
-        name: What it is about: window, limits, calibration, tokenizer, embeddings, memory, stores, request.
+        name: What it is about: window, limits, calibration, tokenizer, embeddings, memory, stores, request,
+            settings.
         healthy: Whether it is as it should be.
         text: What was found, in the asked-for language.
         advice: What to do about it; "" where there is nothing to do.
@@ -74,6 +78,21 @@ def examine(
         _embeddings(report),
         *look_at_folder(report, folder),
     ]
+
+
+def look_at_settings(settings: "Settings", language: str = "en") -> Finding:
+    """What is set and where it comes from: the text names what is not the default, the data has all."""
+    report = Report(language)
+    shown = ", ".join(
+        f"{key} = {settings.value(key)} ({source})"
+        for key, source in settings.sources.items()
+        if source != "default"
+    )
+    found = (
+        report.good("settings", "settings", shown=shown) if shown else report.good("settings", "no settings")
+    )
+    data = {key: {"value": settings.value(key), "source": s} for key, s in settings.sources.items()}
+    return replace(found, data=data)
 
 
 def as_json(findings: list[Finding]) -> dict[str, Any]:

@@ -191,7 +191,7 @@ def test_json_is_the_same_findings_with_their_figures(
     shown: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert shown["healthy"] is True
     assert {f["name"] for f in shown["findings"]} == {
-        *("window", "limits", "calibration", "request", "tokenizer", "embeddings", "memory"),
+        *("window", "limits", "calibration", "request", "tokenizer", "embeddings", "memory", "settings"),
     }
     assert shown["findings"][0]["data"]["tokens"] == 1_047_576
     folder.write_text("a file")
