@@ -79,7 +79,7 @@ def fill(memory: Memory) -> dict[str, str]:
     source = (SESSION, (1, 2))
     made = {
         "tabs": write("Use tabs in Makefiles", "PROJECT_RULES", now=old, trust="user"),
-        "tabs again": write("use tabs in makefiles.", "PROJECT_RULES", now=lately),
+        "tabs again": write("use tabs in makefiles.", "NAMING", now=lately),
         "port": write("app/config.toml: port = 5432", "CONFIG_VALUES", now=lately, source=source),
         "legacy": write("old/legacy.py holds the importer", "ARCHITECTURE", now=lately),
         "sqlite": write("app/store/db.py connects to SQLite", "ARCHITECTURE", now=lately, importance=80),
