@@ -80,7 +80,10 @@ def _user_opens(ask: Ask) -> str | None:
 def _parts_filled(ask: Ask) -> str | None:
     instruction = field_of(ask.body, "systemInstruction")
     named = [(f"contents[{i}]", content) for i, content in enumerate(contents_of(ask.body))]
-    for path, content in [*named, *([("system_instruction", instruction)] if instruction is not None else [])]:
+    for path, content in [
+        *named,
+        *([("system_instruction", instruction)] if instruction is not None else []),
+    ]:
         where = f"* GenerateContentRequest.{path}.parts"
         if not parts_of(content):
             return f"{where}: contents.parts must not be empty.\n"
@@ -147,7 +150,9 @@ GEMINI_RULES: tuple[Rule, ...] = (
     Rule("roles_known", f"{_REFERENCE}: Content.role is 'user' or 'model'", _roles_known),
     Rule("user_opens", "google-gemini/gemini-cli#11814; langgenius/dify-official-plugins#3451", _user_opens),
     Rule("parts_filled", "boldsoftware/sketch#68; livekit/agents#1397", _parts_filled),
-    Rule("calls_follow_user", "google-gemini/gemini-cli#26486; continuedev/continue#11164", _calls_follow_user),
+    Rule(
+        "calls_follow_user", "google-gemini/gemini-cli#26486; continuedev/continue#11164", _calls_follow_user
+    ),
     Rule("calls_answered", "google-gemini/gemini-cli#4217, #16984", _calls_answered),
     Rule("responses_follow_calls", "langchain-ai/langchain#27799", _responses_follow_calls),
     Rule("responses_named", f"{_REFERENCE}: FunctionResponse.name is required", _responses_named),

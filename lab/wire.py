@@ -1,4 +1,4 @@
-"""What a wire format has to tell the strict provider: in `wire_openai`, `wire_anthropic` and `wire_gemini`."""
+"""What a wire format has to tell the strict provider: in `wire_openai` and its like."""
 
 import json
 from collections.abc import Iterator, Sequence

@@ -2,19 +2,29 @@
 survives its overflow."""
 
 import copy
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
 from langgraph.checkpoint.memory import InMemorySaver
 
 from headwater import WindowPolicy, build_agent
 from headwater.lab.provider import Refuse, Reply, Request, StrictProvider, ToolCall
 from headwater.lab.rules_gemini import GEMINI_RULES
+from headwater.nodes.asking import arun, run
+from headwater.nodes.historian import Answer, Ask, Telling, Told
 from headwater.window.overflow import parse_overflow
-from headwater.window.providers import ROWS, provider_of
+from headwater.window.providers import ROWS, cap_name, provider_of
 from tests.graph.world import calls_then, config, inspector, last_text, memory_in, of, says, watch
 from tests.lab.test_provider_rules import post
 
@@ -47,7 +57,7 @@ def good() -> Body:
 Harm = Callable[[list[Body], Body], Any]
 CASES: list[tuple[str, Harm]] = [
     ("contents_given", lambda c, b: c.clear()),
-    ("contents_given", lambda c, b: c.append("text")),
+    ("contents_given", lambda c, b: b.update(contents=["text"])),
     ("contents_given", lambda c, b: b.update(systemInstruction="Be brief.")),
     ("system_apart", lambda c, b: c.insert(0, turn("system", {"text": "Be brief."}))),
     ("roles_known", lambda c, b: c[3].update(role="assistant")),
@@ -87,7 +97,7 @@ def test_every_rule_of_gemini_has_a_case_and_a_source() -> None:
 
 
 def test_fields_are_read_by_either_name() -> None:
-    body = {
+    body: Body = {
         "system_instruction": {"parts": [{"text": "S"}]},
         "contents": [
             turn("user", {"text": "q"}),
@@ -98,7 +108,8 @@ def test_fields_are_read_by_either_name() -> None:
     with StrictProvider(lambda request: Reply(request.system)) as provider:
         assert post(provider, PATH, body)[0] == 400
         assert provider.requests[-1].rule == "calls_answered"
-        body["contents"][2] = turn("user", {"function_response": {"name": "read", "response": {}}})
+        response = {"function_response": {"name": "read", "response": {}}}
+        body["contents"] = [*body["contents"][:2], turn("user", response)]
         answer = post(provider, PATH, body)[1]
     assert answer["candidates"][0]["content"]["parts"] == [{"text": "S"}]
 
@@ -237,3 +248,27 @@ def test_g33_a_refusal_that_is_no_overflow_is_not_taken_for_one() -> None:
             provider.gemini().invoke("go")
         assert provider.totals().requests == 1
     assert parse_overflow(caught.value) is None
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+async def test_m12_a_summarizer_is_asked_with_the_cap_by_its_clients_name(asynchronous: bool) -> None:
+    answers: list[Answer] = []
+
+    def telling() -> Telling:
+        answers.append((yield Ask([HumanMessage("Sum it up.")], 321, 60.0)))
+        return Told([], [], 1, 0, [])
+
+    with StrictProvider([Reply("A summary.")], keep_raw=True) as provider:
+        models = [provider.gemini(purpose="summarizer")]
+        _ = await arun(telling(), models) if asynchronous else run(telling(), models)
+        sent = json.loads(provider.requests[-1].raw or b"")
+    assert isinstance(answers[0], AIMessage)
+    assert str(answers[0].text) == "A summary."
+    assert sent["generationConfig"]["maxOutputTokens"] == 321
+
+
+def test_the_cap_goes_by_the_client_and_not_by_the_model_behind() -> None:
+    with StrictProvider([]) as provider:
+        assert cap_name(provider.gemini().bind_tools([read])) == "max_output_tokens"
+        assert provider_of(provider.openai("google/gemini-3-pro")) is ROWS["gemini"]
+        assert cap_name(provider.openai("google/gemini-3-pro")) == "max_tokens"
