@@ -251,7 +251,7 @@ def test_g33_a_refusal_that_is_no_overflow_is_not_taken_for_one() -> None:
 
 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-async def test_m12_a_summarizer_is_asked_with_the_cap_by_its_clients_name(asynchronous: bool) -> None:
+async def test_a_summarizer_is_asked_with_the_cap_by_its_clients_name(asynchronous: bool) -> None:
     answers: list[Answer] = []
 
     def telling() -> Telling:
