@@ -30,6 +30,7 @@ from headwater.lab.script import (
 from headwater.lab.server import LocalServer
 from headwater.lab.wire import Answer, Wire, output_tokens
 from headwater.lab.wire_anthropic import ANTHROPIC
+from headwater.lab.wire_gemini import GEMINI, address
 from headwater.lab.wire_openai import DIALECTS, OPENAI
 
 if TYPE_CHECKING:
@@ -262,6 +263,14 @@ class StrictProvider:
         given = {"api_key": "none", "max_retries": 0, "default_headers": _headers(purpose), **kw}
         return ChatDeepSeek(model=model, base_url=f"{self.url}/deepseek/v1", **given)
 
+    def gemini(self, model: str = "gemini-strict", *, purpose: str = "", **kw: Any) -> "BaseChatModel":
+        """A real `ChatGoogleGenerativeAI` that talks to this server (package `langchain-google-genai`)."""
+        from langchain_google_genai import ChatGoogleGenerativeAI
+
+        # One attempt: to this client 0 means its own default.
+        given = {"api_key": "none", "max_retries": 1, "additional_headers": _headers(purpose), **kw}
+        return ChatGoogleGenerativeAI(model=model, base_url=self.url, **given)
+
     def _get(self, path: str) -> Outcome:
         if path != "/v1/models":
             return Outcome(404, OPENAI.error(f"Unknown request URL: GET {path}.", 404))
@@ -273,6 +282,9 @@ class StrictProvider:
         begun = time.perf_counter()
         counting = path == f"{ANTHROPIC.path}/count_tokens"
         wire: Wire | None = ANTHROPIC if counting else next((w for w in _WIRES if w.path == path), None)
+        named = address(path)
+        if named is not None:
+            wire = GEMINI
         if wire is None:
             return Outcome(404, OPENAI.error(f"Unknown request URL: POST {path}.", 404))
         note = Exchange(wire.name, "", 400, purpose=purpose, raw=raw if self._keep_raw else None)
@@ -283,7 +295,8 @@ class StrictProvider:
         if not isinstance(body, dict):
             text = f"We could not parse the JSON body of your request ({body!r:.80})."
             return self._refuse(note, wire.error(text), rule="body_is_json", violation=text)
-        note = replace(note, model=str(body.get("model", "")), stream=bool(body.get("stream")))
+        named = named or body
+        note = replace(note, model=str(named.get("model", "")), stream=bool(named.get("stream")))
         if counting:
             body = {"max_tokens": 1, **body}
         ask = Ask(body, self._strict, self._issued)
@@ -309,7 +322,7 @@ class StrictProvider:
             return self._refuse(note, refusal, rule="cap_within_model", violation=text)
         if tokens > spec.window:
             return self._refuse(note, wire.overflow(spec.window, tokens, None), over_window=True)
-        if cap is not None and tokens + cap > spec.window:
+        if wire.joint and cap is not None and tokens + cap > spec.window:
             return self._refuse(note, wire.overflow(spec.window, tokens, cap), over_window=True)
         return None
 

@@ -1,4 +1,4 @@
-"""What a wire format has to tell the strict provider: in `wire_openai` and `wire_anthropic`."""
+"""What a wire format has to tell the strict provider: in `wire_openai` and its like."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -53,6 +53,10 @@ class Wire(Protocol):
     @property
     def signs(self) -> bool:
         """Whether thinking goes out signed."""
+
+    @property
+    def joint(self) -> bool:
+        """Whether input and output cap share the window."""
 
     def parts(self, ask: Ask) -> Iterator[tuple[str, Any]]:
         """The request in serialised order (tools, system, messages) as cache pieces with their kind."""

@@ -34,6 +34,7 @@ class AnthropicWire:
     call_prefix = "toolu_"
     rules = ANTHROPIC_RULES
     signs = True
+    joint = True
 
     def parts(self, ask: Ask) -> Iterator[tuple[str, Any]]:
         """One piece a tool, a system block and a content block: clients join consecutive user messages."""

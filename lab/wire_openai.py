@@ -25,6 +25,7 @@ class OpenAIWire:
 
     call_prefix = "call_"
     signs = False
+    joint = True
 
     def __init__(self, name: str = "openai", prefix: str = "", rules: Sequence[Rule] = OPENAI_RULES) -> None:
         """A dialect of the format, served under a prefix of its own with rules of its own."""

@@ -16,6 +16,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
 
 from headwater.nodes.historian import Answer, Ask, Telling, Told
+from headwater.window.providers import cap_name
 
 Before = Callable[[Ask], None]
 
@@ -94,7 +95,7 @@ def _advance(telling: Telling, answer: Answer | None) -> Ask | Told:
 
 def _invoke(model: BaseChatModel, ask: Ask, config: RunnableConfig | None) -> Answer:
     try:
-        bound = model.bind(max_tokens=ask.max_tokens)
+        bound = model.bind(**{cap_name(model): ask.max_tokens})
         return _as_message(within(ask.timeout, bound.invoke, ask.messages, config))
     except Exception as error:  # noqa: BLE001 - a client may raise anything; every failure means "digest instead"
         return error
@@ -103,7 +104,8 @@ def _invoke(model: BaseChatModel, ask: Ask, config: RunnableConfig | None) -> An
 async def _ainvoke(model: BaseChatModel, ask: Ask, config: RunnableConfig | None) -> Answer:
     try:
         async with asyncio.timeout(ask.timeout):
-            return _as_message(await model.bind(max_tokens=ask.max_tokens).ainvoke(ask.messages, config))
+            bound = model.bind(**{cap_name(model): ask.max_tokens})
+            return _as_message(await bound.ainvoke(ask.messages, config))
     except TimeoutError:
         return NoAnswer(f"no answer within {ask.timeout:.0f} s")
     except Exception as error:  # noqa: BLE001 - as above

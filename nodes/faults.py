@@ -8,6 +8,7 @@ from headwater.nodes.engine import Engine
 from headwater.window.face import text_of
 from headwater.window.frame import Frame
 from headwater.window.overflow import Overflow, parse_overflow, silent_overflow
+from headwater.window.providers import cap_name
 
 MIN_OUTPUT = 256
 _NOTE = (
@@ -54,7 +55,7 @@ def capped(engine: Engine) -> dict[str, Any]:
     """The call's settings: the output cap, where a refusal has lowered it."""
     if engine.output_cap is None:
         return {}
-    return {"max_output_tokens" if engine.provider.name == "gemini" else "max_tokens": engine.output_cap}
+    return {cap_name(engine.model): engine.output_cap}
 
 
 def is_malformed(answer: AIMessage) -> bool:

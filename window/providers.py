@@ -209,6 +209,11 @@ def provider_of(model: Model, *, explicit: str | None = None) -> Provider:
     return ROWS[found]
 
 
+def cap_name(model: object) -> str:
+    """The setting by which a call to this client caps the output: the client's, whatever model is behind."""
+    return "max_output_tokens" if hasattr(unbound(model), "max_output_tokens") else "max_tokens"
+
+
 def _by_prefix(name: str) -> str | None:
     vendor = name.partition(":")[0]
     known = {"mistralai": "mistral", "google_genai": "gemini", "google_vertexai": "gemini"}

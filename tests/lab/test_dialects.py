@@ -117,6 +117,7 @@ CLIENTS = {
     "mistral": lambda provider: provider.mistral(),
     "vllm": lambda provider: provider.vllm(),
     "deepseek": lambda provider: provider.deepseek(),
+    "gemini": lambda provider: provider.gemini(),
 }
 
 
