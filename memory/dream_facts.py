@@ -112,8 +112,15 @@ def rewritten(world: World, task: str, item: Fact, text: str, reason: str) -> Ch
         )  # fmt: skip
     except FactRefused:
         return None
+    if new.id == item.id:
+        # The same fact in other words: it keeps its name and its sightings.
+        return (
+            None
+            if new.content == item.content
+            else _set(task, reason, item, replace(item, content=new.content))
+        )
     known = world.facts.get(new.id)
-    if new.id == item.id or (known is not None and not known.live):
+    if known is not None and not known.live:
         return None
     after = replace(known, seen=known.seen + 1) if known else new
     old = replace(item, status="archived", superseded_by=new.id)

@@ -37,7 +37,11 @@ def own_tags(reader: Reader, frame: Frame, state: Mapping[str, Any]) -> Callable
     rows = reader.told.read(reader.memory.archive, frame.session, frame.told)
     runs = [run for row in rows for run in (row.tags or [[row.part.first, row.part.last]])]
 
+    # What a caller took out at the start was in nobody else's hands; a gap further on is another branch's.
+    start = min([*tail, *(first for first, _ in runs)])
+
     def owned(tag: int) -> bool:
-        return tag <= frame.lead or tag in tail or any(first <= tag <= last for first, last in runs)
+        known = tag <= frame.lead or tag < start or tag in tail
+        return known or any(first <= tag <= last for first, last in runs)
 
     return owned
