@@ -10,7 +10,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from headwater.graph.build import engine_of
-from headwater.memory.lineage import delete_session
+from headwater.memory.kinship import delete_session
 from headwater.nodes.conclusion import Conclusion, evidence_in, last_answer
 from headwater.nodes.engine import revised
 from headwater.nodes.recall import compartments, fold

@@ -10,13 +10,14 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from sqlite3 import Connection
-from typing import Any, NamedTuple
+from typing import Any
 
 from langchain_core.messages import BaseMessage
 
 from headwater.memory import codec, history
 from headwater.memory.archive_schema import MIGRATIONS
-from headwater.memory.database import Database, StorageError
+from headwater.memory.database import Database, StorageError, key_of, name_of
+from headwater.memory.stretches import Stretch, find, last_of, owner_of, stretches_of
 
 BLOB_BYTES = 65_536
 """Contents above this are stored once, by their hash, however many messages carry them."""
@@ -43,14 +44,11 @@ class SessionExists(ValueError):
     """A fork was given a name that is taken."""
 
 
-class Stretch(NamedTuple):
-    """A run of tags that is stored under one session of a fork's ancestry."""
-
-    owner: int
-    first: int
-    last: int
-    compartments: int
-    """Newest compartment row of the owner that is in sight."""
+def heir_of(number: int) -> str:
+    """What a deleted session is called, by its number, while forks share its past; no session has such a
+    name.
+    """
+    return f"\x00{number}"
 
 
 class Archive:
@@ -80,14 +78,14 @@ class Archive:
         except (TypeError, ValueError) as error:
             raise ArchiveError(f"a message for session {session!r} cannot be written: {error}") from error
         with self._db.write() as db:
-            owner = _owner(db, session)
+            owner = owner_of(db, session)
             if owner is None:
-                owner = db.execute("INSERT INTO sessions(name) VALUES (?)", (_name(session),)).lastrowid or 0
-            past = _stretches(db, owner)
-            tag = _last(past)
+                owner = db.execute("INSERT INTO sessions(name) VALUES (?)", (key_of(session),)).lastrowid or 0
+            past = stretches_of(db, owner)
+            tag = last_of(past)
             tags: list[int] = []
             for message, record in zip(messages, records, strict=True):
-                known = _find(db, past, record.key) if message.id else None
+                known = find(db, past, record.key) if message.id else None
                 if known is None:
                     known = tag = tag + 1
                     _insert(db, owner, tag, record)
@@ -114,7 +112,7 @@ class Archive:
         """
         rows: list[tuple[int, bytes, bytes]] = []
         with self._db.read() as db:
-            for stretch in reversed(_stretches(db, _owner(db, session))):
+            for stretch in reversed(stretches_of(db, owner_of(db, session))):
                 low, high = max(first, stretch.first), min(last, stretch.last)
                 if low <= high:
                     rows += db.execute(_SELECT, (stretch.owner, low, high)).fetchall()
@@ -123,7 +121,7 @@ class Archive:
     def last(self, session: str) -> int:
         """The newest tag of the session; 0 when there is none."""
         with self._db.read() as db:
-            return _last(_stretches(db, _owner(db, session)))
+            return last_of(stretches_of(db, owner_of(db, session)))
 
     def fork(self, session: str, new_session: str, at: int | None = None) -> None:
         """Start a session whose past is this one's up to tag `at` (default: all of it), by reference.
@@ -137,37 +135,37 @@ class Archive:
             UnknownTag: `at` is beyond the last tag, or negative.
         """
         with self._db.write() as db:
-            parent = _owner(db, session)
+            parent = owner_of(db, session)
             if parent is None:
                 raise UnknownSession(f"no session {session!r} to fork: append to it first")
-            if _owner(db, new_session) is not None:
+            if owner_of(db, new_session) is not None:
                 raise SessionExists(f"session {new_session!r} exists: choose another name for the fork")
-            last = _last(_stretches(db, parent))
+            last = last_of(stretches_of(db, parent))
             point = last if at is None else at
             if not 0 <= point <= last:
                 raise UnknownTag(f"session {session!r} cannot be forked at {at!r}: it has tags 1 to {last}")
             seen = db.execute("SELECT coalesce(max(id), 0) FROM compartments").fetchone()[0]
             db.execute(
                 "INSERT INTO sessions(name, parent, forked_at, compartments_seen) VALUES (?, ?, ?, ?)",
-                (_name(new_session), parent, point, seen),
+                (key_of(new_session), parent, point, seen),
             )
 
     def sessions(self) -> list[str]:
         """The names of all sessions, oldest first."""
         with self._db.read() as db:
             rows = db.execute("SELECT name FROM sessions WHERE name IS NOT NULL ORDER BY id").fetchall()
-        return [row[0].decode("utf-8", "surrogatepass") for row in rows]
+        return [name_of(row[0]) for row in rows]
 
     def ancestry(self, session: str) -> list[tuple[str, int]]:
         """The sessions whose past a fork shares, nearest first, each with the last tag of it that it sees.
 
-        A deleted one is named as `sessions.heir_of` names it.
+        A deleted one is named as `heir_of` names it.
         """
         with self._db.read() as db:
             found = []
-            for stretch in _stretches(db, _owner(db, session))[1:]:
+            for stretch in stretches_of(db, owner_of(db, session))[1:]:
                 name = db.execute("SELECT name FROM sessions WHERE id = ?", (stretch.owner,)).fetchone()[0]
-                known = f"\x00{stretch.owner}" if name is None else name.decode("utf-8", "surrogatepass")
+                known = heir_of(stretch.owner) if name is None else name_of(name)
                 found.append((known, stretch.last))
         return found
 
@@ -180,7 +178,7 @@ class Archive:
             it for its forks; None where nothing is.
         """
         with self._db.write() as db:
-            owner = _owner(db, session)
+            owner = owner_of(db, session)
             left: list[tuple[int, int | None]] = []
             if owner is None:
                 return left
@@ -196,7 +194,7 @@ class Archive:
         Lexical: identifiers whole and in parts, Chinese by pairs. A fork searches the past it shares.
         """
         with self._db.read() as db:
-            stretches = _stretches(db, _owner(db, session))
+            stretches = stretches_of(db, owner_of(db, session))
         found = history.search(self._db, stretches, query, limit) if stretches and limit > 0 else []
         return [(match.tag, history.snippet_of(self.get(session, match.tag), query)) for match in found]
 
@@ -208,10 +206,10 @@ class Archive:
         A past that was forked off is looked at once, in the session that wrote it.
         """
         with self._db.read() as db:
-            shared = {s.owner: s.last for s in _stretches(db, _owner(db, session))}
+            shared = {s.owner: s.last for s in stretches_of(db, owner_of(db, session))}
             places: dict[int, tuple[str, Stretch]] = {}
             for name in others:
-                for own in _stretches(db, _owner(db, name))[:1]:
+                for own in stretches_of(db, owner_of(db, name))[:1]:
                     first = max(own.first, shared.get(own.owner, 0) + 1)
                     if name != session and first <= own.last:
                         places[own.owner] = name, own._replace(first=first)
@@ -231,8 +229,8 @@ class Archive:
         """
         first, last = data.get("first"), data.get("last")
         with self._db.write() as db:
-            owner = _owner(db, session)
-            newest = _last(_stretches(db, owner))
+            owner = owner_of(db, session)
+            newest = last_of(stretches_of(db, owner))
             if not isinstance(first, int) or not isinstance(last, int) or not 1 <= first <= last <= newest:
                 raise UnknownTag(
                     f"a compartment of {session!r} from {first!r} to {last!r}: tags are 1 to {newest}"
@@ -248,7 +246,7 @@ class Archive:
         sql = "SELECT id, data FROM compartments WHERE session = ? AND last <= ? AND id <= ? AND id > ?"
         rows: list[tuple[int, bytes]] = []
         with self._db.read() as db:
-            for stretch in _stretches(db, _owner(db, session)):
+            for stretch in stretches_of(db, owner_of(db, session)):
                 rows += db.execute(
                     sql, (stretch.owner, stretch.last, stretch.compartments, newer_than)
                 ).fetchall()
@@ -257,53 +255,6 @@ class Archive:
     def close(self) -> None:
         """Close the file; the next use opens it again."""
         self._db.close()
-
-
-def _name(session: str) -> bytes:
-    return session.encode("utf-8", "surrogatepass")
-
-
-def _owner(db: Connection, session: str) -> int | None:
-    row = db.execute("SELECT id FROM sessions WHERE name = ?", (_name(session),)).fetchone()
-    return None if row is None else int(row[0])
-
-
-def _stretches(db: Connection, owner: int | None) -> list[Stretch]:
-    """Where the session's tags are stored: its own stretch first, then its ancestors'. Empty for no
-    session.
-    """
-    rows = db.execute(
-        """WITH RECURSIVE line(depth, id, parent, forked_at, seen) AS (
-             SELECT 0, id, parent, forked_at, compartments_seen FROM sessions WHERE id = ?
-             UNION ALL
-             SELECT depth + 1, s.id, s.parent, s.forked_at, s.compartments_seen
-             FROM sessions s JOIN line ON s.id = line.parent
-           ) SELECT id, forked_at, seen FROM line ORDER BY depth""",
-        (owner,),
-    ).fetchall()
-    stretches: list[Stretch] = []
-    high, visible = 0, 2**62
-    for number, forked_at, seen in rows:
-        if not stretches:
-            newest = db.execute("SELECT max(tag) FROM messages WHERE session = ?", (number,)).fetchone()[0]
-            high = max(newest or 0, forked_at)
-        stretches.append(Stretch(number, forked_at + 1, high, visible))
-        high, visible = min(high, forked_at), min(visible, seen)
-    return stretches
-
-
-def _last(stretches: Sequence[Stretch]) -> int:
-    return stretches[0].last if stretches else 0
-
-
-def _find(db: Connection, stretches: Sequence[Stretch], key: bytes) -> int | None:
-    sql = "SELECT min(tag) FROM messages WHERE session = ? AND key = ? AND tag <= ?"
-    for stretch in stretches:
-        if stretch.first <= stretch.last and (
-            found := db.execute(sql, (stretch.owner, key, stretch.last)).fetchone()[0]
-        ):
-            return int(found)
-    return None
 
 
 def _insert(db: Connection, owner: int, tag: int, record: codec.Record) -> None:

@@ -11,7 +11,7 @@ import re
 import tempfile
 from pathlib import Path
 
-from headwater.memory.database import Database, StorageError, private_folder
+from headwater.memory.database import Database, StorageError, key_of, private_folder
 from headwater.memory.files import decode_text
 from headwater.window.stubs import artifact_name, encode
 
@@ -87,7 +87,7 @@ class Artifacts:
         path = self.path(name)
         if session is not None:
             with self._db.write() as db:
-                db.execute(_HOLD, (name, _key(session), tag))
+                db.execute(_HOLD, (name, key_of(session), tag))
         try:
             # A file that is there may be damaged; writing the right bytes over it heals it.
             if path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content:
@@ -165,30 +165,21 @@ class Artifacts:
             ArtifactMissing: It is not stored (or was freed in the meantime): put it again.
         """
         with self._db.write() as db:
-            db.execute(_HOLD, (name, _key(session), tag))
+            db.execute(_HOLD, (name, key_of(session), tag))
             if not self.path(name).is_file():
                 raise ArtifactMissing(f"no artifact {name!r} for session {session!r} to hold: put it again")
 
-    def share(self, session: str, new_session: str) -> None:
-        """Let a fork hold what its parent holds."""
-        with self._db.write() as db:
-            db.execute(
-                "INSERT OR IGNORE INTO holds(name, session, tag) "
-                "SELECT name, ?, tag FROM holds WHERE session = ?",
-                (_key(new_session), _key(session)),
-            )
-
-    def release(self, session: str) -> list[str]:
-        """Drop a session's references, delete the files that nobody refers to any more, and return their
-        names.
+    def release(self, session: str, after: int = -1) -> list[str]:
+        """Drop a session's references, or those from tags above `after`; delete the files that nobody refers
+        to any more, and return their names.
         """
         with self._db.write() as db:
             rows = db.execute(
-                "SELECT name FROM holds h WHERE session = ? AND NOT EXISTS "
+                "SELECT name FROM holds h WHERE session = ? AND tag > ? AND NOT EXISTS "
                 "(SELECT 1 FROM holds o WHERE o.name = h.name AND o.session <> h.session) ORDER BY name",
-                (_key(session),),
+                (key_of(session), after),
             ).fetchall()
-            db.execute("DELETE FROM holds WHERE session = ?", (_key(session),))
+            db.execute("DELETE FROM holds WHERE session = ? AND tag > ?", (key_of(session), after))
             freed = [str(row[0]) for row in rows]
             # Inside the transaction: nobody can begin to hold a file while it goes.
             for name in freed:
@@ -201,19 +192,9 @@ class Artifacts:
             db.execute(
                 "INSERT OR IGNORE INTO holds(name, session, tag) "
                 "SELECT name, ?, tag FROM holds WHERE session = ? AND tag <= ?",
-                (_key(heir), _key(session), upto),
+                (key_of(heir), key_of(session), upto),
             )
-            if session == heir:
-                gone = db.execute(
-                    "SELECT DISTINCT name FROM holds h WHERE session = ? AND tag > ? AND NOT EXISTS "
-                    "(SELECT 1 FROM holds o WHERE o.name = h.name AND o.session <> h.session)",
-                    (_key(session), upto),
-                ).fetchall()
-                db.execute("DELETE FROM holds WHERE session = ? AND tag > ?", (_key(session), upto))
-                for (name,) in gone:
-                    self.path(str(name)).unlink(missing_ok=True)
-                return [str(name) for (name,) in gone]
-            return self.release(session)
+            return self.release(session, upto if session == heir else -1)
 
     def close(self) -> None:
         """Close the table of references; the next use opens it again."""
@@ -222,10 +203,6 @@ class Artifacts:
 
 def _encode(data: bytes | str) -> bytes:
     return encode(data) if isinstance(data, str) else data
-
-
-def _key(session: str) -> bytes:
-    return session.encode("utf-8", "surrogatepass")
 
 
 def _write_atomically(path: Path, content: bytes) -> None:

@@ -117,6 +117,16 @@ def connect(path: Path, migrations: Sequence[Sequence[str]]) -> sqlite3.Connecti
     return connection
 
 
+def key_of(name: str) -> bytes:
+    """A session's name as a key: bytes, since a name may hold what UTF-8 text cannot."""
+    return name.encode("utf-8", "surrogatepass")
+
+
+def name_of(key: bytes) -> str:
+    """The name that `key_of` was given."""
+    return key.decode("utf-8", "surrogatepass")
+
+
 def private_folder(path: Path) -> None:
     """Make a folder, and those above it that are missing, for this user only.
 

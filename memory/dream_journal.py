@@ -9,10 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headwater.memory.database import Database, StorageError
 from headwater.memory.dream_change import Change, DreamError, Entry, State
+from headwater.memory.facts import label
+
+if TYPE_CHECKING:
+    from headwater.memory.memory import Memory
 
 _MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
@@ -56,15 +60,16 @@ class Journal:
     """
 
     def __init__(self, path: Path, space: str) -> None:
+        self.path = path
+        self.space = space
         self._db = Database(path, _MIGRATIONS, JournalError)
-        self._space = space
 
     def begin(self, run: str, started: float, tasks: Sequence[str]) -> Run:
         """Open a run."""
         with self._db.write() as db:
             db.execute(
                 "INSERT INTO runs(id, space, started, state, tasks) VALUES (?, ?, ?, 'running', ?)",
-                (run, self._space, started, json.dumps(list(tasks))),
+                (run, self.space, started, json.dumps(list(tasks))),
             )
         return self.run(run)
 
@@ -86,7 +91,7 @@ class Journal:
             rows = db.execute(
                 "SELECT id, started, ended, state, tasks, tokens FROM runs WHERE space = ? "
                 "ORDER BY started DESC, rowid DESC",
-                (self._space,),
+                (self.space,),
             ).fetchall()
         return [Run(r[0], r[1], r[2], r[3], tuple(json.loads(r[4])), r[5]) for r in rows]
 
@@ -107,7 +112,8 @@ class Journal:
     def plan(self, run: str, task: str, changes: Sequence[Change]) -> None:
         """Write a task's whole plan, in one transaction."""
         with self._db.write() as db:
-            first = db.execute("SELECT count(*) FROM changes WHERE run = ?", (run,)).fetchone()[0]
+            last = "SELECT coalesce(max(seq), -1) FROM changes WHERE run = ?"
+            first = db.execute(last, (run,)).fetchone()[0] + 1
             db.execute("INSERT INTO planned VALUES (?, ?)", (run, task))
             db.executemany(
                 "INSERT INTO changes(run, seq, data, state) VALUES (?, ?, ?, 'planned')",
@@ -157,18 +163,35 @@ class Journal:
         """A value that outlives runs; None where there is none."""
         with self._db.read() as db:
             row = db.execute(
-                "SELECT value FROM kept WHERE space = ? AND name = ?", (self._space, name)
+                "SELECT value FROM kept WHERE space = ? AND name = ?", (self.space, name)
             ).fetchone()
         return None if row is None else json.loads(row[0])
 
     def keep(self, name: str, value: Any) -> None:
         """Set a value that outlives runs."""
         with self._db.write() as db:
-            db.execute("INSERT OR REPLACE INTO kept VALUES (?, ?, ?)", (self._space, name, _json(value)))
+            db.execute("INSERT OR REPLACE INTO kept VALUES (?, ?, ?)", (self.space, name, _json(value)))
+
+    def forget(self, key: str, content: str) -> None:
+        """Erase what tells of a fact: its changes, which can no longer be undone, and what a model said."""
+        said = _json(content)[1:-1]
+        with self._db.write() as db:
+            for run in self.runs():
+                for entry in self.entries(run.id):
+                    data = _json(entry.change.to_dict())
+                    # A kept value is of many facts, and names them by their ids alone.
+                    if said in data or (entry.change.kind != "kept" and key in data):
+                        db.execute("DELETE FROM changes WHERE run = ? AND seq = ?", (run.id, entry.seq))
+                db.execute("DELETE FROM answers WHERE run = ?", (run.id,))
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
         self._db.close()
+
+
+def journal_of(memory: Memory) -> Journal:
+    """The journal of a memory's tenant and project."""
+    return Journal(memory.root / "dreams.sqlite", f"{label(memory.tenant)}/{label(memory.project)}")
 
 
 def _json(value: Any) -> str:

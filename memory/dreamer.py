@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING
 from headwater.memory.dream_apply import Hands
 from headwater.memory.dream_change import TASKS, DreamError, Entry, Outcome, Report
 from headwater.memory.dream_hours import Hours
-from headwater.memory.dream_journal import Journal, Run
+from headwater.memory.dream_journal import Run, journal_of
 from headwater.memory.dream_model import Asker
 from headwater.memory.dream_project import KEY_FILES
 from headwater.memory.dream_tasks import check_task, plan_of
 from headwater.memory.dream_world import World, seen_after
 from headwater.memory.fact import Fact
-from headwater.memory.facts import label
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -97,9 +96,8 @@ class Dreamer:
         self._lease = lease
         self._progress = progress
         self._holder = ""
-        space = f"{label(memory.tenant)}/{label(memory.project)}"
-        self._key = f"\0dream\0{space}"
-        self._journal = Journal(memory.root / "dreams.sqlite", space)
+        self._journal = journal_of(memory)
+        self._key = f"\0dream\0{self._journal.space}"
 
     def due(self) -> bool:
         """Whether the hours are open and no run has been through in them."""

@@ -8,8 +8,13 @@ from typing import NamedTuple
 
 from headwater.memory import codec
 from headwater.memory.database import StorageError
+from headwater.memory.dream_journal import journal_of
+from headwater.memory.kinship import delete_session
 from headwater.memory.memory import Memory
 from headwater.memory.notes import export_facts
+
+_FILES = ("memory", "words", "dreams")
+_SESSION_FILES = ("archive", "shelf", "delegations", "runs")
 
 
 class Forgotten(NamedTuple):
@@ -17,17 +22,17 @@ class Forgotten(NamedTuple):
 
     content: str
     sessions: tuple[str, ...]
-    """Sessions whose archive was erased."""
+    """Sessions that were erased, with the sub-agents that only they referred to."""
 
 
 def forget_fact(
     memory: Memory, key: str, *, sessions: bool = False, exports: Path | None = None
 ) -> Forgotten:
-    """Remove a fact from the store, the indexes and, if asked, the archive and the exported files.
+    """Remove a fact from the store, the indexes, the dreamer's journal and the exported files; if asked, from
+    the sessions too.
 
     Freed pages are wiped too, so the files are rewritten: nobody else should have the folder open. The log is
-    append-only, so from the archive whole sessions leave: the one it was learned in, and all that hold its
-    words.
+    append-only, so whole sessions leave: the one it was learned in, and all that hold its words.
 
     Args:
         memory: It is closed when this returns, and opens again when it is used.
@@ -44,15 +49,17 @@ def forget_fact(
         tuple(_sessions_with(memory, fact.content, fact.source and fact.source.session)) if sessions else ()
     )
     memory.facts.forget(key)
-    for session in gone:
-        memory.artifacts.release(session)
-        memory.archive.delete(session)
+    freed = [name for session in gone for name in delete_session(memory, session, referred=True)]
+    journal = journal_of(memory)
+    if journal.path.exists():
+        journal.forget(key, fact.content)
+        journal.close()
     if exports is not None and exports.is_dir():
         export_facts(memory.facts, exports)
     memory.close()
-    for name in ("memory.sqlite", "words.sqlite", *(["archive.sqlite"] if gone else [])):
-        _wipe(memory.root / name)
-    return Forgotten(fact.content, gone)
+    for name in (*_FILES, *(_SESSION_FILES if gone else ())):
+        _wipe(memory.root / f"{name}.sqlite")
+    return Forgotten(fact.content, tuple(dict.fromkeys([*gone, *freed])))
 
 
 def _sessions_with(memory: Memory, content: str, source: str | None) -> list[str]:

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from langchain_core.messages import BaseMessage
 
 from headwater.memory import codec, lexical
 from headwater.memory.database import Database, StorageError
-
-if TYPE_CHECKING:
-    from headwater.memory.archive import Stretch
+from headwater.memory.stretches import Stretch
 
 INDEXED_CHARS = 2_000_000
 """Characters of one message that are searchable; what is longer is an artifact, and read by page."""

@@ -15,7 +15,7 @@ from sqlite3 import Connection
 from typing import Any, NamedTuple
 
 from headwater.memory import codec
-from headwater.memory.database import Database
+from headwater.memory.database import Database, key_of, name_of
 
 _MIGRATIONS = (
     (
@@ -102,7 +102,7 @@ class Ledger:
         with self._db.write() as db:
             for key in chain:
                 row = db.execute(
-                    "SELECT children, begun FROM accounts WHERE key = ?", (_key(key),)
+                    "SELECT children, begun FROM accounts WHERE key = ?", (key_of(key),)
                 ).fetchone()
                 if row and not again and row[1] + 1 > row[0]:
                     return Short("children", row[0], row[0] - row[1])
@@ -110,7 +110,7 @@ class Ledger:
             if short is not None:
                 return short
             if not again:
-                keys = [(_key(key),) for key in chain]
+                keys = [(key_of(key),) for key in chain]
                 db.executemany("UPDATE accounts SET begun = begun + 1 WHERE key = ?", keys)
             _open(db, child, limits, fresh=True)
         self._watch(child, fresh=True)
@@ -136,7 +136,7 @@ class Ledger:
                 held = Spend(
                     *db.execute(
                         "SELECT steps, tokens, cost FROM holds WHERE account = ? AND holder = ?",
-                        (_key(key), _key(holder)),
+                        (key_of(key), key_of(holder)),
                     ).fetchone()
                     or ()
                 )
@@ -144,18 +144,18 @@ class Ledger:
                 over = db.execute(
                     "UPDATE accounts SET over_tokens = max(0, over_tokens - max(0, ?)), "
                     "over_cost = max(0, over_cost - max(0, ?)) WHERE key = ? AND overdrawn = ?",
-                    (held.tokens - spent.tokens, held.cost - spent.cost, _key(key), _key(holder)),
+                    (held.tokens - spent.tokens, held.cost - spent.cost, key_of(key), key_of(holder)),
                 ).rowcount
                 db.execute(
                     "UPDATE accounts SET spent_steps = spent_steps + ?, spent_tokens = spent_tokens + ?, "
                     "spent_cost = spent_cost + ?, ran = max(ran, ?) WHERE key = ?",
-                    (*spent, self.elapsed(key), _key(key)),
+                    (*spent, self.elapsed(key), key_of(key)),
                 )
                 _hold(db, key, holder, Spend() if over else rest)
 
     def release(self, holder: str) -> None:
         """Give back what a holder, and all that was delegated below it, still holds."""
-        name = _key(holder)
+        name = key_of(holder)
         with self._db.write() as db:
             db.execute(
                 "DELETE FROM holds WHERE holder = ? OR substr(holder, 1, ?) = ?",
@@ -166,7 +166,7 @@ class Ledger:
         """What an account has paid for."""
         with self._db.read() as db:
             row = db.execute(
-                "SELECT spent_steps, spent_tokens, spent_cost FROM accounts WHERE key = ?", (_key(key),)
+                "SELECT spent_steps, spent_tokens, spent_cost FROM accounts WHERE key = ?", (key_of(key),)
             ).fetchone()
         return Spend(*row) if row else Spend()
 
@@ -180,7 +180,7 @@ class Ledger:
                     "a.tokens - spent_tokens - coalesce(sum(h.tokens), 0), "
                     "a.cost - spent_cost - coalesce(sum(h.cost), 0) FROM accounts a "
                     "LEFT JOIN holds h ON h.account = a.key AND h.holder <> ? WHERE a.key = ? GROUP BY a.key",
-                    (_key(holder), _key(key)),
+                    (key_of(holder), key_of(key)),
                 ).fetchone()
                 if row:
                     least = [min(a, b) for a, b in zip(least, row, strict=True)]
@@ -189,7 +189,7 @@ class Ledger:
     def known(self, key: str) -> bool:
         """Whether an account was ever opened."""
         with self._db.read() as db:
-            return db.execute("SELECT 1 FROM accounts WHERE key = ?", (_key(key),)).fetchone() is not None
+            return db.execute("SELECT 1 FROM accounts WHERE key = ?", (key_of(key),)).fetchone() is not None
 
     def elapsed(self, key: str) -> float:
         """Seconds an account has been in use."""
@@ -201,7 +201,7 @@ class Ledger:
         found = Short("seconds", math.inf, math.inf)
         with self._db.read() as db:
             for key in chain:
-                row = db.execute("SELECT seconds FROM accounts WHERE key = ?", (_key(key),)).fetchone()
+                row = db.execute("SELECT seconds FROM accounts WHERE key = ?", (key_of(key),)).fetchone()
                 if row and (left := row[0] - self.elapsed(key)) < found.left:
                     found = Short("seconds", row[0], left)
         return found
@@ -211,14 +211,14 @@ class Ledger:
         with self._db.write() as db:
             db.execute(
                 "INSERT OR REPLACE INTO conclusions(session, brief, data) VALUES (?, ?, ?)",
-                (_key(session), brief, codec.encode(dict(conclusion))),
+                (key_of(session), brief, codec.encode(dict(conclusion))),
             )
 
     def concluded(self, session: str, brief: str | None = None) -> dict[str, Any] | None:
         """The conclusion of a session, if there is one and it answers this brief."""
         with self._db.read() as db:
             row = db.execute(
-                "SELECT brief, data FROM conclusions WHERE session = ?", (_key(session),)
+                "SELECT brief, data FROM conclusions WHERE session = ?", (key_of(session),)
             ).fetchone()
         if row is None or (brief is not None and row[0] != brief):
             return None
@@ -230,7 +230,7 @@ class Ledger:
         with self._db.write() as db:
             done = db.execute(
                 "INSERT OR IGNORE INTO kin(parent, child, tag) VALUES (?, ?, ?)",
-                (_key(parent), _key(child), tag),
+                (key_of(parent), key_of(child), tag),
             )
             return done.rowcount > 0
 
@@ -238,21 +238,21 @@ class Ledger:
         """The sessions that one refers to, each with the tag from which on it does."""
         with self._db.read() as db:
             rows = db.execute(
-                "SELECT child, tag FROM kin WHERE parent = ? ORDER BY tag, child", (_key(parent),)
+                "SELECT child, tag FROM kin WHERE parent = ? ORDER BY tag, child", (key_of(parent),)
             ).fetchall()
-        return [(_text(child), tag) for child, tag in rows]
+        return [(name_of(child), tag) for child, tag in rows]
 
     def parents(self, child: str) -> list[str]:
         """The sessions that refer to one."""
         with self._db.read() as db:
             rows = db.execute(
-                "SELECT parent FROM kin WHERE child = ? ORDER BY parent", (_key(child),)
+                "SELECT parent FROM kin WHERE child = ? ORDER BY parent", (key_of(child),)
             ).fetchall()
-        return [_text(row[0]) for row in rows]
+        return [name_of(row[0]) for row in rows]
 
     def forget(self, session: str) -> None:
         """Erase what is known of a session as a parent, its accounts and its conclusion."""
-        name = _key(session)
+        name = key_of(session)
         with self._db.write() as db:
             db.execute("DELETE FROM kin WHERE parent = ?", (name,))
             db.execute("DELETE FROM conclusions WHERE session = ?", (name,))
@@ -271,12 +271,12 @@ class Ledger:
     def _watch(self, key: str, fresh: bool) -> None:
         if fresh or key not in self._since:
             with self._db.read() as db:
-                row = db.execute("SELECT ran FROM accounts WHERE key = ?", (_key(key),)).fetchone()
+                row = db.execute("SELECT ran FROM accounts WHERE key = ?", (key_of(key),)).fetchone()
             self._since[key] = (float(row[0]) if row else 0.0, time.monotonic())
 
 
 def _open(db: Connection, key: str, limits: Limits, fresh: bool) -> None:
-    name = _key(key)
+    name = key_of(key)
     if fresh:
         db.execute("DELETE FROM accounts WHERE key = ?", (name,))
         db.execute("DELETE FROM holds WHERE account = ?", (name,))
@@ -297,14 +297,14 @@ def _grant(
         row = db.execute(
             "SELECT steps, tokens + over_tokens, cost + over_cost, spent_steps, spent_tokens, spent_cost, "
             "overdrawn FROM accounts WHERE key = ?",
-            (_key(key),),
+            (key_of(key),),
         ).fetchone()
         if row is None:
             continue
         held = db.execute(
             "SELECT coalesce(sum(steps), 0), coalesce(sum(tokens), 0), coalesce(sum(cost), 0) "
             "FROM holds WHERE account = ? AND holder <> ?",
-            (_key(key), _key(holder)),
+            (key_of(key), key_of(holder)),
         ).fetchone()
         missing = [0.0, 0.0, 0.0]
         for at, name in enumerate(_SPENT):
@@ -315,7 +315,7 @@ def _grant(
                 return Short(name, row[at], left)
             missing[at] = want[at] - left
         if any(missing):
-            over.append((missing[1], missing[2], _key(holder), _key(key)))
+            over.append((missing[1], missing[2], key_of(holder), key_of(key)))
     for key in chain:
         _hold(db, key, holder, want)
     # What others hold stays theirs: the account is as much larger as the one step goes over.
@@ -326,14 +326,6 @@ def _grant(
 def _hold(db: Connection, key: str, holder: str, hold: Spend) -> None:
     if any(hold):
         sql = "INSERT OR REPLACE INTO holds(account, holder, steps, tokens, cost) VALUES (?, ?, ?, ?, ?)"
-        db.execute(sql, (_key(key), _key(holder), *hold))
+        db.execute(sql, (key_of(key), key_of(holder), *hold))
     else:
-        db.execute("DELETE FROM holds WHERE account = ? AND holder = ?", (_key(key), _key(holder)))
-
-
-def _key(name: str) -> bytes:
-    return name.encode("utf-8", "surrogatepass")
-
-
-def _text(name: bytes) -> str:
-    return name.decode("utf-8", "surrogatepass")
+        db.execute("DELETE FROM holds WHERE account = ? AND holder = ?", (key_of(key), key_of(holder)))

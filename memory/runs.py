@@ -17,7 +17,7 @@ from sqlite3 import Connection
 from typing import Any, NamedTuple
 from weakref import finalize
 
-from headwater.memory.database import Database, StorageError
+from headwater.memory.database import Database, StorageError, key_of
 
 FIRST_PAUSE, LONGEST_PAUSE = 30.0, 3_600.0
 """Seconds without a try after the first failure, doubled by each further one, up to an hour."""
@@ -185,7 +185,7 @@ class Runs:
         """
         if session in self._quiet:
             return []
-        key = _key(session)
+        key = key_of(session)
         with self._changed, self._db.write() as db:
             rows = db.execute("SELECT data FROM reports WHERE session = ? ORDER BY id", (key,)).fetchall()
             if rows:
@@ -196,8 +196,9 @@ class Runs:
     def forget(self, session: str) -> None:
         """Erase all that is kept about a session."""
         with self._db.write() as db:
-            db.execute("DELETE FROM runs WHERE session = ?", (_key(session),))
-            db.execute("DELETE FROM reports WHERE session = ?", (_key(session),))
+            db.execute("DELETE FROM runs WHERE session = ?", (key_of(session),))
+            db.execute("DELETE FROM reports WHERE session = ?", (key_of(session),))
+        self._rest.pop(session, None)
 
     def close(self) -> None:
         """Call off the runs under way, which write no more, and close the file; the next use opens it again.
@@ -225,7 +226,7 @@ class Runs:
 
     def _report(self, db: Connection, session: str, data: Mapping[str, Any]) -> None:
         text = json.dumps(dict(data), ensure_ascii=True)
-        db.execute("INSERT INTO reports(session, data) VALUES (?, ?)", (_key(session), text))
+        db.execute("INSERT INTO reports(session, data) VALUES (?, ?)", (key_of(session), text))
         self._quiet.discard(session)
 
 
@@ -252,17 +253,13 @@ class _Row(NamedTuple):
     spent: int = 0
 
 
-def _key(session: str) -> bytes:
-    return session.encode("utf-8", "surrogatepass")
-
-
 def _row(db: Connection, session: str) -> _Row:
     found = db.execute(
-        "SELECT holder, until, failures, retry_at, spent FROM runs WHERE session = ?", (_key(session),)
+        "SELECT holder, until, failures, retry_at, spent FROM runs WHERE session = ?", (key_of(session),)
     ).fetchone()
     return _Row(*found) if found else _Row()
 
 
 def _set(db: Connection, session: str, **values: Any) -> None:
     row = _row(db, session)._replace(**values)
-    db.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?)", (_key(session), *row))
+    db.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?)", (key_of(session), *row))

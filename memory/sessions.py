@@ -6,7 +6,7 @@ import json
 import threading
 from pathlib import Path
 
-from headwater.memory.database import Database
+from headwater.memory.database import Database, key_of, name_of
 
 _MIGRATIONS = (
     (
@@ -41,7 +41,7 @@ class Sessions:
                 return
         sql = "INSERT OR IGNORE INTO sessions(space, name) VALUES (?, ?)"
         with self._db.write() as db:
-            db.execute(sql, (self._space, _bytes(session)))
+            db.execute(sql, (self._space, key_of(session)))
         with self._lock:
             self._known.add(session)
 
@@ -50,25 +50,21 @@ class Sessions:
         sql = "SELECT name FROM sessions WHERE space = ? ORDER BY number DESC LIMIT ?"
         with self._db.read() as db:
             rows = db.execute(sql, (self._space, limit)).fetchall()
-        return [row[0].decode("utf-8", "surrogatepass") for row in rows]
+        return [name_of(row[0]) for row in rows]
 
     def __contains__(self, session: object) -> bool:
         """Whether a session is of this project."""
         sql = "SELECT 1 FROM sessions WHERE space = ? AND name = ?"
         with self._db.read() as db:
-            return db.execute(sql, (self._space, _bytes(str(session)))).fetchone() is not None
+            return db.execute(sql, (self._space, key_of(str(session)))).fetchone() is not None
 
     def forget(self, session: str) -> None:
         """The session is no more."""
         with self._lock:
             self._known.discard(session)
         with self._db.write() as db:
-            db.execute("DELETE FROM sessions WHERE space = ? AND name = ?", (self._space, _bytes(session)))
+            db.execute("DELETE FROM sessions WHERE space = ? AND name = ?", (self._space, key_of(session)))
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
         self._db.close()
-
-
-def _bytes(session: str) -> bytes:
-    return session.encode("utf-8", "surrogatepass")

@@ -13,7 +13,7 @@ from langchain_core.messages import BaseMessage, message_to_dict, messages_from_
 
 from headwater.memory import codec
 from headwater.memory.archive import Archive
-from headwater.memory.database import Database
+from headwater.memory.database import Database, key_of
 from headwater.window.marks import stamp, tag_of
 
 _MIGRATIONS = (
@@ -49,12 +49,12 @@ class Shelf:
             plain[name] = {str(tag): text for tag, text in (plain.get(name) or {}).items()}
         data = codec.encode({"tags": tags, "faces": faces, "values": plain})
         with self._db.write() as db:
-            db.execute("INSERT OR REPLACE INTO shelf VALUES (?, ?, ?)", (_key(session), line, data))
+            db.execute("INSERT OR REPLACE INTO shelf VALUES (?, ?, ?)", (key_of(session), line, data))
 
     def get(self, session: str) -> dict[str, Any] | None:
         """The state, exactly as it was; None where nothing was set aside."""
         with self._db.read() as db:
-            row = db.execute("SELECT data FROM shelf WHERE session = ?", (_key(session),)).fetchone()
+            row = db.execute("SELECT data FROM shelf WHERE session = ?", (key_of(session),)).fetchone()
         if row is None:
             return None
         data = codec.decode(row[0])
@@ -72,18 +72,14 @@ class Shelf:
     def line(self, session: str) -> str | None:
         """The one line a session was folded to; None where it is not on the shelf."""
         with self._db.read() as db:
-            row = db.execute("SELECT line FROM shelf WHERE session = ?", (_key(session),)).fetchone()
+            row = db.execute("SELECT line FROM shelf WHERE session = ?", (key_of(session),)).fetchone()
         return None if row is None else str(row[0])
 
     def drop(self, session: str) -> None:
         """Take a session off the shelf."""
         with self._db.write() as db:
-            db.execute("DELETE FROM shelf WHERE session = ?", (_key(session),))
+            db.execute("DELETE FROM shelf WHERE session = ?", (key_of(session),))
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
         self._db.close()
-
-
-def _key(session: str) -> bytes:
-    return session.encode("utf-8", "surrogatepass")

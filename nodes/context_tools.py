@@ -8,7 +8,7 @@ from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool, Tool
 from langgraph.prebuilt import InjectedState
 
 from headwater.memory import Memory, StorageError, UnknownTag, page
-from headwater.memory.lineage import may_open
+from headwater.memory.kinship import may_open
 from headwater.nodes.lineage import own_tags
 from headwater.nodes.memory_tool import Action, keep_facts
 from headwater.nodes.remote import look_up

@@ -153,7 +153,7 @@ def test_m25_a_branch_comes_back_as_a_conclusion(memory: Memory) -> None:
     assert found.answer == "Unit 7 is well."
     assert [memory.archive.get("side", tag).content for tag in found.evidence] == [body(7, 300)]
     assert "conclusion of side" in str(asked.requests[-1].messages)
-    from headwater.memory.lineage import may_open
+    from headwater.memory.kinship import may_open
 
     assert may_open(memory, "t", "side")
     assert not may_open(memory, "side", "elsewhere")
@@ -235,7 +235,7 @@ def test_deleting_frees_the_sub_agents_that_only_it_refers_to(memory: Memory) ->
         assert [one.name for one in s.list_sessions(agent)] == ["t", "late", "early"]
         s.delete(agent, "t")
         assert child in memory.archive.sessions(), "the late fork refers to it"
-        from headwater.memory.lineage import may_open
+        from headwater.memory.kinship import may_open
 
         assert may_open(memory, "late", child)
         assert not may_open(memory, "early", child)

@@ -148,9 +148,11 @@ def test_references_are_counted_across_sessions(memory: Memory) -> None:
     assert memory.artifacts.release("b") == []
 
 
-def test_a_fork_holds_what_its_parent_holds(memory: Memory) -> None:
+def test_forks_keep_what_a_deleted_session_held_when_they_were_made(memory: Memory) -> None:
     name = memory.artifacts.put("evidence", session="../trunk\udcb2")
-    memory.artifacts.share("../trunk\udcb2", "fork")
+    late = memory.artifacts.put("said after the fork", session="../trunk\udcb2", tag=5)
+    assert memory.artifacts.keep_for_forks("../trunk\udcb2", "heir", 4) == [late]
     assert memory.artifacts.release("../trunk\udcb2") == []
     assert memory.artifacts.read_text(name) == "evidence"
-    assert memory.artifacts.release("fork") == [name]
+    assert memory.artifacts.keep_for_forks("heir", "heir", 2) == []
+    assert memory.artifacts.release("heir") == [name]

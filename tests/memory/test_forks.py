@@ -8,6 +8,7 @@ import pytest
 from langchain_core.messages import BaseMessage, HumanMessage
 
 from headwater.memory.archive import BLOB_BYTES, SessionExists, UnknownSession, UnknownTag
+from headwater.memory.kinship import delete_session
 from headwater.memory.memory import Memory
 
 
@@ -135,3 +136,22 @@ def test_equal_large_contents_are_stored_once(memory: Memory) -> None:
     memory.archive.append("t", [HumanMessage(big, id="3")])
     assert rows(memory, "blobs") == 1
     assert memory.archive.get("t", 1).content == big
+
+
+def test_a_deleted_session_leaves_nothing_to_the_next_of_its_name(memory: Memory) -> None:
+    memory.archive.append("s", said("a"))
+    assert memory.runs.take("s", "h", 300.0)
+    memory.runs.end("s", "h", failed=True, spent=5, report={"event": "historian_failed"})
+    assert delete_session(memory, "s") == ["s"]
+    assert memory.runs.standing("s") == (False, 0.0, 0, 0)
+    assert memory.runs.reports("s") == []
+    assert memory.runs.take("s", "h", 300.0)
+
+
+def test_a_session_whose_conclusion_is_held_elsewhere_goes_only_when_told(memory: Memory) -> None:
+    memory.archive.append("child", said("a"))
+    memory.ledger.adopt("parent", "child", 1)
+    assert delete_session(memory, "child") == []
+    assert memory.archive.last("child") == 1
+    assert delete_session(memory, "child", referred=True) == ["child"]
+    assert memory.archive.last("child") == 0

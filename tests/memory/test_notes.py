@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
 from langgraph.store.memory import InMemoryStore
 
+from headwater.memory.dreamer import Dreamer
 from headwater.memory.erase import forget_fact
 from headwater.memory.fact import Category, FactRefused
 from headwater.memory.facts import Facts, UnknownFact
 from headwater.memory.memory import Memory
 from headwater.memory.notes import NotesError, export_facts, import_facts
 from headwater.memory.words import LexicalIndex
+from headwater.window.marks import stamp
 from tests.memory.conftest import HashedWords
 
 
@@ -104,11 +106,18 @@ def test_e19_forgetting_leaves_no_byte_of_a_fact(memory: Memory, tmp_path: Path)
     memory.archive.append("learned", [HumanMessage(f"note that {text}", id="1")])
     memory.archive.append("other", [HumanMessage("nothing of it", id="2")])
     kept = memory.facts.write("tabs, not blanks", "PROJECT_RULES")
-    gone = memory.facts.write(text, "NAMING", source=("learned", [1]))
+    gone = memory.facts.write(text, "NAMING", source=("learned", [1]), importance=10)
     exports = tmp_path / "memory"
     export_facts(memory.facts, exports)
+    memory.ledger.conclude("learned/1", "brief", {"answer": text})
+    memory.archive.append("learned/1", [HumanMessage(text, id="3")])
+    memory.ledger.adopt("other", "learned/1", 1)
+    memory.shelf.put("learned", {"messages": [stamp(HumanMessage(f"cleaned: {text}", id="1"), 1)]})
+    dreams = Dreamer(memory, clock=lambda: 9e9)
+    assert dreams.dream("archive-stale", now=True).changed == 1
+    dreams.close()
     done = forget_fact(memory, gone.id, sessions=True, exports=exports)
-    assert (done.content, done.sessions) == (text, ("learned",))
+    assert (done.content, done.sessions) == (text, ("learned", "learned/1"))
     for path in [*memory.root.rglob("*"), *exports.rglob("*")]:
         if path.is_file():
             assert b"zanzibarquux" not in path.read_bytes(), path

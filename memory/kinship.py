@@ -1,22 +1,20 @@
-"""Deleting a session frees what no other one refers to, in archive, artifacts and ledger; nothing else."""
+"""Sessions that refer to one another: what one may open of another, and what goes when one is deleted."""
 
+from headwater.memory.archive import heir_of
 from headwater.memory.memory import Memory
 
 
-def heir_of(number: int) -> str:
-    """Where a deleted session's references are kept for its forks; no session has such a name."""
-    return f"\x00{number}"
-
-
-def delete_session(memory: Memory, session: str) -> list[str]:
+def delete_session(memory: Memory, session: str, *, referred: bool = False) -> list[str]:
     """Forget a session and the sub-agents that only it refers to; returns the names that were freed.
 
-    One whose conclusion another session holds is kept until that one goes: its evidence is open there.
+    What a fork shares of it stays, in archive, artifacts and ledger, until that one goes. So does a session
+    whose conclusion another one holds, since its evidence is open there, unless `referred`.
     """
     memory.shelf.drop(session)
     memory.sessions.forget(session)
-    if memory.ledger.parents(session):
+    if memory.ledger.parents(session) and not referred:
         return []
+    memory.runs.forget(session)
     freed = [session]
     orphans: list[str] = []
     for at, (number, keep) in enumerate(memory.archive.delete(session)):
