@@ -1,25 +1,21 @@
 """What the project's git commits say, to be searched and never changed (G28).
 
-Bounded: HEAD only, no merges, the last 365 days, 2,000 commits, three seconds. Nothing that a repository's
-own configuration may name is run: no pager, no signature check, no filter, no file system monitor.
+Bounded: HEAD only, no merges, the last 365 days, 2,000 commits.
 """
 
 from __future__ import annotations
 
 import math
-import os
-import subprocess
 import threading
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
 from headwater.memory import lexical
+from headwater.memory.git import ask_git
 
 DAYS, MOST = 365, 2_000
-SECONDS = 3.0
 _CHARS = 4_000
-_SAFE = ("-c", "core.fsmonitor=false", "-c", "log.showSignature=false", "-c", "core.pager=cat")
 _FORMAT = "%h%x1f%cs%x1f%B%x1e"
 
 
@@ -63,11 +59,11 @@ class Commits:
         return [commits[at][0] for at in best[:limit]]
 
     def _read(self) -> None:
-        head = self._git("rev-parse", "--verify", "-q", "HEAD").strip()
+        head = self._said("rev-parse", "--verify", "-q", "HEAD").strip()
         if head == self._head:
             return
         wanted = ("log", "HEAD", "--no-merges", f"--since={DAYS}.days", f"-n{MOST}", f"--format={_FORMAT}")
-        out = self._git(*wanted, "--no-color", "--no-show-signature") if head else ""
+        out = self._said(*wanted, "--no-color", "--no-show-signature") if head else ""
         self._commits = []
         for record in out.split("\x1e"):
             short, _, rest = record.strip("\n").partition("\x1f")
@@ -78,23 +74,9 @@ class Commits:
                 self._commits.append((commit, Counter(map(lexical.stem, words))))
         self._head = head
 
-    def _git(self, *words: str) -> str:
-        if self._folder is None or not self._folder.is_dir():
-            return ""
-        kept = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
-        try:
-            done = subprocess.run(
-                ["git", *_SAFE, "--no-pager", *words],
-                cwd=self._folder,
-                env={**kept, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C.UTF-8"},
-                capture_output=True,
-                stdin=subprocess.DEVNULL,
-                timeout=SECONDS,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return ""
-        return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else ""
+    def _said(self, *words: str) -> str:
+        code, said = ask_git(self._folder, *words) or (1, "")
+        return "" if code else said
 
 
 def _times(term: lexical.Term, words: Counter[str]) -> int:

@@ -15,6 +15,7 @@ from headwater.memory.dream_change import Change, Entry
 from headwater.memory.dream_journal import Journal
 from headwater.memory.dream_project import section_of, with_section
 from headwater.memory.fact import Fact, FactRefused
+from headwater.memory.inside import file_inside
 
 if TYPE_CHECKING:
     from headwater.memory.facts import Facts
@@ -103,22 +104,7 @@ class Hands:
 
     def _swap(self, expected: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
         """Put the wanted values where the expected ones stand; True where the wanted ones do already."""
-        keys = [*dict.fromkeys([*expected, *wanted])]
-        facts = self._facts
-        # The facts offer no way to set a value as it was; this is the one place that needs it.
-        with facts._lock, facts._exclusive():
-            current = self._values(keys)
-            # A kill may have left some of them done.
-            if any(current[key] not in (expected.get(key), wanted.get(key)) for key in keys):
-                return False
-            left = [wanted[key] for key in keys if wanted.get(key) and wanted[key] != current[key]]
-            if left:
-                facts._put([Fact.from_value(value) for value in left])
-        facts._catch_up()
-        for key in keys:
-            if wanted.get(key) is None and current[key] is not None:
-                facts.forget(key)
-        return True
+        return self._facts.swap(_facts_of(expected), _facts_of(wanted))
 
     def _values(self, keys: list[str]) -> dict[str, Any]:
         """Facts by id in the form that JSON gives back; None for one that is not there."""
@@ -132,8 +118,8 @@ class Hands:
 
     def _put_section(self, change: Change, expected: str, wanted: str) -> bool:
         name, _, section = change.target.partition("#")
-        path = None if self._project is None else self._project / name
-        if path is None or not path.resolve().is_relative_to((self._project or path).resolve()):
+        path = None if self._project is None else file_inside(self._project, name)
+        if path is None:
             return False
         try:
             # Line ends as they are: what stands outside the marks keeps every byte.
@@ -145,7 +131,7 @@ class Hands:
             return True
         if there != expected:
             return False
-        _replace_file(path.resolve(), with_section(text, section, wanted))
+        _replace_file(path, with_section(text, section, wanted))
         return True
 
     def _keep(self, change: Change, expected: Any, wanted: Any) -> bool:
@@ -156,6 +142,10 @@ class Hands:
             return False
         self._journal.keep(change.target, wanted)
         return True
+
+
+def _facts_of(values: Mapping[str, Any]) -> dict[str, Fact | None]:
+    return {key: None if value is None else Fact.from_value(value) for key, value in values.items()}
 
 
 def _stems_from(change: Change, target: Mapping[str, Any] | None, now: float) -> bool:

@@ -11,10 +11,11 @@ from datetime import datetime, timedelta, tzinfo
 from itertools import combinations
 
 from headwater.memory.dream_change import Change
-from headwater.memory.dream_likeness import PROTECTED, bare, compatible, keeps, likeness, sense
+from headwater.memory.dream_likeness import PROTECTED, bare, compatible, keeps, likeness
 from headwater.memory.dream_world import World
 from headwater.memory.fact import Fact, FactRefused, fact
 from headwater.memory.lexical import tokens
+from headwater.memory.purport import purport
 from headwater.window.cues import language_of
 
 DAY = 86_400.0
@@ -41,16 +42,15 @@ reason. Answer: {"content": "..."}."""
 
 
 def consolidate(world: World) -> list[Change]:
-    """Facts that say the same become one: the best stays, with all sightings; the others point at it."""
-    groups: dict[tuple[str, tuple[str, ...]], list[Fact]] = defaultdict(list)
+    """Facts that say the same become one: the best stays, with all sightings; the others point at it.
+
+    What is left to join by `purport` are facts that were written in two categories; the write path joins
+    those of one.
+    """
+    groups: dict[tuple[str, str], list[Fact]] = defaultdict(list)
     for item in world.live:
-        groups[item.scope, sense(item.content)].append(item)
-    changes = [
-        change
-        for (_, words), group in groups.items()
-        if words
-        for change in _merged(group, "says the same as")
-    ]
+        groups[item.scope, purport(item.content)].append(item)
+    changes = [change for group in groups.values() for change in _merged(group, "says the same as")]
     merged = {key for change in changes for key in change.after}
     left = [item for item in world.live if item.id not in merged]
     same = [pair for batch in _batches(_like(left)) for pair in _told_same(world, batch)]

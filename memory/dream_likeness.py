@@ -1,4 +1,4 @@
-"""Whether two texts say the same, as far as that can be told without a model; in doubt they do not."""
+"""What two texts that are not the same by `purport` have in common, and what one of them must not lose."""
 
 from __future__ import annotations
 
@@ -17,11 +17,7 @@ PROTECTED = re.compile(
 )
 """Rules, reasons and lessons: the most that a machine may do with them is to point at them."""
 
-# Words whose place says nothing; "from", "to" and "not" are not among them.
 _FILLERS = frozenset({"a", "an", "the", "is", "are", "was", "were", "be", "please", "that", "also"})
-_CJK_FILLERS = re.compile(r"[的了请]")
-# Signs that make another thing of a word: C and C++, 5 and -5, env and .env, x and !x.
-_SIGNS = re.compile(r"[<>≤≥±%$€¥+#~*^&|/\\]|!(?=[=\w])|(?<!\w)[-.](?=\w)")
 _OPENERS = re.compile(
     r"^(?:(?:please\s+)?(?:note|remember)(?:\s+that|:)\s+|fyi[:,]\s*|for the record[:,]\s*"
     r"|it is worth noting that\s+|(?:请)?(?:注意|记住)[：:，,]\s*|备忘[：:]\s*|值得注意的是[，,]?\s*)",
@@ -32,27 +28,12 @@ _NEGATION = re.compile(
     r"|[不没无别勿非未]|禁|除了|避免|停用",
     re.IGNORECASE,
 )
-_HAN = re.compile(r"[\u3400-\u9fff]+")
 _NUMBER = re.compile(r"\d+(?:\.\d+)*")
-_RUN = re.compile(r"[^\W_]+(?:[./:@#_\-]+[^\W_]+)*")
 
 
 def bare(text: str) -> str:
     """A text without the words that open a note."""
     return _OPENERS.sub("", text.strip()).strip()
-
-
-def sense(text: str) -> tuple[str, ...]:
-    """The words of a text in order, without letter case, width, punctuation and fillers.
-
-    >>> sense("The port is 5432.") == sense("port: 5432")
-    True
-    >>> sense("use tabs, not spaces") == sense("use spaces, not tabs")
-    False
-    """
-    plain = _CJK_FILLERS.sub("", unicodedata.normalize("NFKC", bare(text)).casefold())
-    words = [run for run in _RUN.findall(_HAN.sub(r" \g<0> ", plain)) if run not in _FILLERS]
-    return (*words, "|", *_SIGNS.findall(plain)) if words else ()
 
 
 def compatible(one: str, other: str) -> bool:

@@ -11,6 +11,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from headwater.window.face import text_of
+from headwater.window.providers import cap_name
 from headwater.window.tokens import count_text
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def _within(seconds: float, model: BaseChatModel, text: str) -> Any:
 
     def work() -> None:
         try:
-            bound = model.bind(max_tokens=MAX_OUTPUT)
+            bound = model.bind(**{cap_name(model): MAX_OUTPUT})
             outcome.put((bound.invoke([("system", _CONTRACT), ("user", text)]), None))
         except Exception as error:  # noqa: BLE001 - raised again where the call was made
             outcome.put((None, error))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +14,8 @@ from langchain_core.messages import BaseMessage
 from headwater.memory.dream_change import Change
 from headwater.memory.fact import Fact
 from headwater.memory.files import decode_text
+from headwater.memory.git import ask_git
+from headwater.memory.inside import file_inside
 
 if TYPE_CHECKING:
     from headwater.memory.archive import Archive
@@ -58,14 +59,7 @@ class World:
 
     def path(self, name: str) -> Path | None:
         """The file of this name inside the project; None where it would lie outside, however it is named."""
-        if self.project is None or not name or "\0" in name:
-            return None
-        root = self.project.resolve()
-        try:
-            found = (root / name).resolve()
-        except (OSError, RuntimeError, ValueError):
-            return None
-        return found if found.is_relative_to(root) else None
+        return None if self.project is None or not name else file_inside(self.project, name)
 
     def text(self, name: str) -> str | None:
         """The text of a project's file; None where there is none, or it is too large, or outside."""
@@ -105,14 +99,7 @@ class World:
     def _git(self, *words: str) -> tuple[int, str] | None:
         if self.project is None or not (self.project / ".git").exists():
             return None
-        try:
-            done = subprocess.run(
-                ["git", "-C", str(self.project), *words],
-                capture_output=True, timeout=10, check=False, text=True, errors="replace",
-            )  # fmt: skip
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        return done.returncode, done.stdout
+        return ask_git(self.project, *words)
 
 
 def seen_after(facts: Mapping[str, Fact], changes: Sequence[Change]) -> dict[str, Fact]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
@@ -175,6 +175,22 @@ class Facts:
             self._put([kept])
         self._catch_up()
 
+    def swap(self, expected: Mapping[str, Fact | None], wanted: Mapping[str, Fact | None]) -> bool:
+        """Put facts in the place of others, by id, in one batch; None for there being none.
+
+        Returns:
+            False, and nothing is changed, where one of them is neither what is expected nor what is wanted.
+        """
+        with self._lock, self._exclusive():
+            keys = [*dict.fromkeys([*expected, *wanted])]
+            there = {fact.id: fact for fact in self._get_many(keys)}
+            if any(there.get(key) not in (expected.get(key), wanted.get(key)) for key in keys):
+                return False
+            new = [fact for fact in wanted.values() if fact and fact != there.get(fact.id)]
+            self._put(new, gone=[key for key in there if wanted.get(key) is None])
+        self._catch_up()
+        return True
+
     def archive(self, key: str) -> Fact:
         """Take a fact out of recall. It is kept, and `get` still shows it."""
         return self._set_status(key, "archived")
@@ -187,7 +203,7 @@ class Facts:
         """Remove a fact for good, from the store and from the indexes."""
         with self._lock, self._exclusive():
             self.get(key)
-            self._store_batch([PutOp(self._space, key, None), *self._upkeep.marks([key])])
+            self._put([], gone=[key])
         self._catch_up()
 
     def list(
@@ -285,16 +301,14 @@ class Facts:
             if len(found) < _PAGE:
                 return [*facts.values()]
 
-    def _put(self, facts: Sequence[Fact]) -> None:
+    def _put(self, facts: Sequence[Fact], gone: Sequence[str] = ()) -> None:
         before = {f.id: (f.content, f.live) for f in self._get_many([f.id for f in facts])}
         # A sighting changes nothing that is looked up.
         changed = [f.id for f in facts if before.get(f.id) != (f.content, f.live)]
         puts = [PutOp(self._space, f.id, f.to_value(), index=False) for f in facts]
-        self._store_batch([*puts, *self._upkeep.marks(changed)])
-
-    def _store_batch(self, ops: Sequence[PutOp]) -> None:
+        puts += [PutOp(self._space, key, None) for key in gone]
         with _stored():
-            self._opened().batch(ops)
+            self._opened().batch([*puts, *self._upkeep.marks([*changed, *gone])])
 
     def _set_status(self, key: str, status: Status) -> Fact:
         with self._lock, self._exclusive():

@@ -10,8 +10,8 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from headwater.memory.dream_change import DreamError
 from headwater.memory.files import decode_text
+from headwater.memory.inside import file_inside
 from headwater.memory.secrets import find_secret
 from headwater.window.tokens import count_text
 
@@ -33,7 +33,7 @@ _CUT = {
 _SECRET = {"en": "[a line that holds a {kind} was left out]", "zh": "[含有 {kind} 的一行已略去]"}
 
 
-class DocsRefused(DreamError):
+class DocsRefused(ValueError):
     """The folder of the documents cannot be used; the message says why."""
 
 
@@ -89,16 +89,15 @@ class ProjectDocs:
 
     def read(self, name: str) -> str | None:
         """A file's text; None where there is none, or it is not a file inside the folder."""
-        root = self.root.resolve()
+        path = file_inside(self.root, name)
         try:
-            path = (root / name).resolve()
-            if not path.is_relative_to(root) or not path.is_file():
+            if path is None or not path.is_file():
                 return None
             # Opened without following a link that took its place meanwhile.
             handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
             with os.fdopen(handle, "rb") as file:
                 data = file.read(READ_BYTES)
-        except (OSError, RuntimeError, ValueError):
+        except (OSError, ValueError):
             return None
         if b"\0" in data:
             return None
