@@ -7,14 +7,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headwater.cli_kit import Misuse, console
+from headwater.cli_kit import FAILED, OK, Misuse, console
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from headwater.memory import Fact, Memory
-
-_OK, _FAILED = 0, 1
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,19 +84,19 @@ def _list(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
             print(json.dumps(fact.to_value(), ensure_ascii=False))
     else:
         _print(facts, out)
-    return _OK
+    return OK
 
 
 def _search(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
     _print([fact for fact, _ in memory.facts.search(args.query, args.k)], out)
-    return _OK
+    return OK
 
 
 def _show(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
     for name, value in memory.facts.get(args.id).to_value().items():
         shown = datetime.fromtimestamp(value).isoformat(" ", "seconds") if name in _TIMES else value
         out.print(f"{name:14} {shown}", markup=False, highlight=False)
-    return _OK
+    return OK
 
 
 def _edit(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
@@ -110,14 +108,14 @@ def _edit(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
     if changed != fact:
         memory.facts.restore(changed)
     _print([changed], out)
-    return _OK
+    return OK
 
 
 def _export(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
     from headwater.memory.notes import export_facts
 
     out.print(f"{export_facts(memory.facts, args.folder):,} facts written to {args.folder}", markup=False)
-    return _OK
+    return OK
 
 
 def _import(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
@@ -127,7 +125,7 @@ def _import(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
     out.print(f"{done.new:,} new, {done.changed:,} changed, {done.same:,} as they were", markup=False)
     for reason in done.refused:
         out.print(f"refused: {reason}", markup=False, highlight=False)
-    return _FAILED if done.refused else _OK
+    return FAILED if done.refused else OK
 
 
 def _forget(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
@@ -137,7 +135,7 @@ def _forget(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
     out.print(f"forgotten: {gone.content}", markup=False, highlight=False)
     for session in gone.sessions:
         out.print(f"erased from the archive: session {session}", markup=False, highlight=False)
-    return _OK
+    return OK
 
 
 _TIMES = ("created", "valid_from")

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 FILE_BYTES = 1_000_000
 """A larger file is not read."""
 
+GIT_SECONDS = 10.0
+"""A file that the project never had is looked for in all of its history."""
+
 _SKIPPED = frozenset(
     {"node_modules", "__pycache__", "venv", "env", "dist", "build", "target", "site-packages", "vendor"}
 )
@@ -99,7 +102,7 @@ class World:
     def _git(self, *words: str) -> tuple[int, str] | None:
         if self.project is None or not (self.project / ".git").exists():
             return None
-        return ask_git(self.project, *words)
+        return ask_git(self.project, *words, seconds=GIT_SECONDS)
 
 
 def seen_after(facts: Mapping[str, Fact], changes: Sequence[Change]) -> dict[str, Fact]:

@@ -13,7 +13,7 @@ SECONDS = 3.0
 _SAFE = ("-c", "core.fsmonitor=false", "-c", "log.showSignature=false", "-c", "core.pager=cat")
 
 
-def ask_git(folder: Path | None, *words: str) -> tuple[int, str] | None:
+def ask_git(folder: Path | None, *words: str, seconds: float = SECONDS) -> tuple[int, str] | None:
     """The exit code and the output of a git command in a folder; None where there is no answer in time, no
     such folder, or no git.
     """
@@ -27,7 +27,7 @@ def ask_git(folder: Path | None, *words: str) -> tuple[int, str] | None:
             env={**kept, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C.UTF-8"},
             capture_output=True,
             stdin=subprocess.DEVNULL,
-            timeout=SECONDS,
+            timeout=seconds,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):

@@ -5,6 +5,7 @@ import os
 import threading
 from pathlib import Path
 
+from headwater.memory.database import private_folder
 from headwater.window.calibration import MAX_SCALE, MIN_SCALE
 
 SMALLEST, LARGEST = 1_024, 10_000_000
@@ -55,7 +56,7 @@ class _Lessons:
     def _write(self) -> None:
         part = self._path.with_suffix(f".{os.getpid()}.part")
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_folder(self._path.parent)
             part.write_text(json.dumps(self._known, indent=1), encoding="utf-8")
             part.replace(self._path)
         except OSError:

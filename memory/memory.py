@@ -112,28 +112,30 @@ class Memory:
                     embeddings=self._embeddings,
                     tenant=tenant,
                     project=self.project,
+                    user_profile=self.user_profile,
                 )
-                for part in ("archive", "artifacts", "limits", "runs", "ledger", "shelf"):
+                for part in ("archive", "artifacts", "limits", "scales", "runs", "ledger", "shelf"):
                     setattr(twin, part, getattr(self, part))
             self._tenants[tenant] = twin
             while len(self._tenants) > _TENANTS:
-                self._tenants.popitem(last=False)[1]._close_facts()
+                self._tenants.popitem(last=False)[1]._close_own()
             return twin
 
-    def _close_facts(self) -> None:
+    def _close_own(self) -> None:
+        """Close what is this tenant's alone."""
         with self._lock:
             if self._facts is not None:
                 self._facts.close()
             self._own_store.close()
+            self.sessions.close()
 
     def close(self) -> None:
         """Close every file. What is used afterwards opens again."""
         with self._lock:
             for twin in self._tenants.values():
-                twin._close_facts()
-            self._close_facts()
+                twin._close_own()
+            self._close_own()
             self.runs.close()
-            self.sessions.close()
             self.archive.close()
             self.artifacts.close()
             self.ledger.close()

@@ -151,9 +151,7 @@ def _take(facts: Facts, note: Note) -> str:
     content = normalise(note.content)
     key = note.about.get("id")
     if key is None:
-        before = facts.count()
-        facts.write(content, note.category, trust="user")
-        return "new" if facts.count() > before else "same"
+        return "new" if facts.write(content, note.category, trust="user").seen == 1 else "same"
     try:
         known = facts.get(str(key))
     except UnknownFact:

@@ -206,11 +206,14 @@ def test_case_54_tenants_and_projects_never_see_each_other(tmp_path: Path) -> No
             memory.facts.write(f"the {topic} of owner{number}", "CONFIG_VALUES")
     words = ["the", "database", "port", "deploy", "day", "owner0", "owner1", "owner2", "owner3", "owner4"]
     dice = random.Random(7)
+    answered = 0
     for _ in range(60):
         number = dice.randrange(len(memories))
         query = " ".join(dice.sample(words, 3))
         for found in contents(memories[number], query, 20):
             assert found.endswith(f"owner{number}")
+            answered += 1
+    assert answered >= 60
     for memory in memories:
         assert memory.facts.count() == 2
         memory.close()

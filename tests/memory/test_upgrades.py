@@ -1,9 +1,11 @@
 """What a release has written, every later one reads; what a later one wrote is refused, never guessed at."""
 
+import gc
 import json
 import sqlite3
 import tarfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,13 +15,25 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from headwater import Memory, WindowPolicy, build_agent
 from headwater.graph import list_sessions, resume
 from headwater.lab import StrictProvider
-from headwater.memory import StoreTooNew, codec
+from headwater.memory import Dreamer, StoreTooNew, codec
 from headwater.memory.artifacts import Artifacts
+from headwater.memory.database import Database
 from headwater.memory.fact import VERSION, Category, Fact, fact
 from tests.memory.frozen import make
 
 FROZEN = sorted(Path(make.__file__).parent.glob("v*.tar.gz"))
-FILES = ("archive", "artifacts", "memory", "turn", "words", "runs", "delegations", "shelf")
+FILES = (
+    "archive",
+    "artifacts",
+    "memory",
+    "turn",
+    "words",
+    "runs",
+    "delegations",
+    "shelf",
+    "sessions",
+    "dreams",
+)
 
 
 @pytest.fixture(params=FROZEN, ids=lambda p: p.name.partition(".")[0])
@@ -104,9 +118,17 @@ def _use(memory: Memory, file: str) -> object:
         "runs": lambda: memory.runs.standing("s"),
         "delegations": lambda: memory.ledger.concluded("s"),
         "shelf": lambda: memory.shelf.get("s"),
+        "sessions": lambda: memory.sessions.newest(),
+        "dreams": lambda: _used(Dreamer(memory)),
         "words": lambda: memory.facts.write("a fact", "NAMING"),
     }
     return uses.get(file, uses["words"])()
+
+
+def _used(dreams: Dreamer) -> Dreamer:
+    with closing(dreams):
+        dreams.reports()
+    return dreams
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -120,9 +142,12 @@ def test_every_file_has_a_version(tmp_path: Path, file: str) -> None:
 
 def test_no_file_is_without_a_test_of_its_version(tmp_path: Path) -> None:
     with Memory(tmp_path) as memory:
-        for file in FILES:
-            _use(memory, file)
-    assert {path.stem for path in tmp_path.glob("*.sqlite")} == set(FILES)
+        used = [_use(memory, file) for file in FILES]
+        made = [item for item in gc.get_objects() if isinstance(item, Database)]
+        files = {item.path.stem for item in made if item.path.parent == tmp_path}
+    # LangGraph's store has a file of its own.
+    assert len(used) == len(FILES)
+    assert {"memory", *files} == {path.stem for path in tmp_path.glob("*.sqlite")} == set(FILES)
 
 
 # The index by words is built anew, as Chroma's is: nothing in it that the store has not.
