@@ -12,13 +12,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.kept import Task, run
+from benchmarks.mechanisms import SWITCHES
+from benchmarks.pages import machine, names_of, row
 from benchmarks.peer_replay import Cell
 from benchmarks.peer_systems import cell_of
-from benchmarks.quick import quick_client
-from benchmarks.subset import Asked, add_options, choose, sized
-from benchmarks.switches import SWITCHES
-from benchmarks.words import machine, names_of, row
+from benchmarks.quick_client import quick_client
+from benchmarks.results import Task, run
+from benchmarks.sessions import Asked, add_options, choose, sized
 from headwater.lab.replay import replay
 from headwater.lab.sessions import load_session
 

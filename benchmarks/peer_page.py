@@ -5,9 +5,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from benchmarks.pages import machine, names_of, row, versions
 from benchmarks.peer_replay import Cell
 from benchmarks.peer_systems import SYSTEMS
-from benchmarks.words import machine, names_of, row, versions
 
 # Rules that OpenAI itself does not have, but the chat templates of Qwen and vLLM do.
 TEMPLATES = frozenset({"first_is_user", "one_system_first"})

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.kept import Task, run
 from benchmarks.peer_replay import Cell
 from benchmarks.peer_systems import SYSTEMS, installed
-from benchmarks.quick import quick_client
-from benchmarks.subset import Asked, add_options, choose, sized
+from benchmarks.quick_client import quick_client
+from benchmarks.results import Task, run
+from benchmarks.sessions import Asked, add_options, choose, sized
 from headwater.lab.sessions import load_session
 
 ROOT = Path(__file__).resolve().parents[1]

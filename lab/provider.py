@@ -32,6 +32,7 @@ from headwater.lab.wire import Answer, Wire, output_tokens
 from headwater.lab.wire_anthropic import ANTHROPIC
 from headwater.lab.wire_gemini import GEMINI, address
 from headwater.lab.wire_openai import DIALECTS, OPENAI
+from headwater.window.prices import Prices
 
 if TYPE_CHECKING:
     from langchain_anthropic import ChatAnthropic
@@ -98,6 +99,10 @@ class Exchange:
     stream: bool = False
     seconds: float = 0.0
     raw: bytes | None = None
+
+    def cost(self, prices: Prices) -> float:
+        """What was read from the cache and written to it, in uncached input tokens."""
+        return prices.read * self.cached_tokens + prices.write * self.written_tokens
 
 
 @dataclass(frozen=True)
