@@ -14,7 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from headwater.lab.ledger import Ledger, Spent
-from headwater.lab.trace import REMEDIES, Sample
+from headwater.lab.trace import Sample, remedy_of
 from headwater.window.policy import Level, Lines
 from headwater.window.prices import Prices
 
@@ -180,7 +180,7 @@ class Accountant(BaseCallbackHandler):
             blocks=self.ledger.blocks(number),
             spent=spent,
             cost=spent.cost(prices),
-            moves=tuple(name for e in events if (name := _move(e))),
+            moves=tuple(remedy for e in events if (remedy := remedy_of(e))),
             summary_calls=calls,
             summary_tokens=tokens,
             checkpoint_bytes=self._bytes.get(number, 0),
@@ -194,11 +194,6 @@ class Accountant(BaseCallbackHandler):
 def _lines(events: Sequence[Mapping[str, Any]]) -> Lines | None:
     found = [e["lines"] for e in events if e["type"] == "headwater.watermark"]
     return Lines(**found[-1]) if found else None
-
-
-def _move(event: Mapping[str, Any]) -> str:
-    name = str(event["type"]).removeprefix("headwater.")
-    return name if name in REMEDIES and (name != "offload" or event.get("tags")) else ""
 
 
 def _told(events: Sequence[Mapping[str, Any]]) -> tuple[int, int]:

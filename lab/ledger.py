@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from headwater.lab.prefix_cache import Piece
-from headwater.window.context import OPEN
+from headwater.lab.trace import BLOCKS, block_of_text
 from headwater.window.prices import Prices
-from headwater.window.stubs import is_only_stub
 
-BLOCKS = ("tools", "contract", "history", "tail", "stubs", "observations")
 _NOT_SAID = frozenset({"type", "role", "id", "tool_call_id", "tool_use_id", "cache_control", "signature"})
 
 
@@ -139,9 +137,8 @@ def block_of(kind: str, part: Any, text: str) -> str:
         return "tools"
     if kind == "system" or role in ("system", "developer"):
         return "contract"
-    if role == "tool" or (isinstance(part, dict) and part.get("type") == "tool_result"):
-        return "stubs" if is_only_stub(_unmarked(text)) else "observations"
-    return "history" if text.startswith(OPEN) else "tail"
+    is_result = role == "tool" or (isinstance(part, dict) and part.get("type") == "tool_result")
+    return block_of_text(text, is_result=is_result)
 
 
 def text_of_part(part: Any) -> str:
@@ -169,8 +166,3 @@ def _arguments(raw: str) -> Iterator[str]:
         yield from _said(json.loads(raw))
     except ValueError:
         yield raw
-
-
-def _unmarked(text: str) -> str:
-    head, mark, rest = text.partition("§ ")
-    return rest if mark and head.startswith("§") and head[1:].isdigit() else text

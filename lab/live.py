@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headwater.lab.page import page_of
-from headwater.lab.trace import REMEDIES
+from headwater.lab.trace import remedy_of
 
 _COLOURS = {"NORMAL": "green", "OFFLOAD": "yellow", "COMPACT": "dark_orange", "EXHAUSTED": "red"}
 _BARS = "▁▂▃▄▅▆▇█"
@@ -68,8 +68,8 @@ class Watched:
             self.lines = dict(event["lines"])
             step["estimate"] = max(step["estimate"], event["estimate"])
             step["level"] = max(step["level"], event["level"], key=list(_COLOURS).index)
-        elif kind in REMEDIES and (kind != "offload" or event.get("tags")):
-            step["moves"].append(kind)
+        elif remedy := remedy_of(event):
+            step["moves"].append(remedy)
         if kind in ("request", "halt"):
             self.steps.append(_step(len(self.steps) + 1, step, event))
             self._open = {"estimate": 0, "level": "NORMAL", "moves": []}

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
 from typing import Any
 
 from headwater.lab.document import Document
@@ -349,8 +348,3 @@ def _meta(message: Mapping[str, Any]) -> dict[str, Any]:
         or said.get("finish_reason"),
     }
     return {key: value for key, value in found.items() if value}
-
-
-def shared_start(left: Sequence[Any], right: Sequence[Any]) -> int:
-    """How many items two sequences begin with in common."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))
