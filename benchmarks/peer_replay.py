@@ -20,10 +20,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from openai import APIError
 
-from headwater.lab.ledger import Ledger
 from headwater.lab.player import Player
 from headwater.lab.provider import Reply, Request, StrictProvider
 from headwater.lab.replay import unmanaged
+from headwater.lab.sent_requests import SentRequests
 from headwater.lab.sessions import Session
 from headwater.lab.survival import Stated, flat, stated_facts
 from headwater.window import Prices
@@ -140,7 +140,7 @@ def play_peer(name: str, build: Build, session: Session, window: int, prices: Pr
     """Play a session through a peer's agent in a window."""
     prices = prices or Prices()
     player = PeerPlayer(session)
-    ledger = Ledger()
+    requests = SentRequests()
     told: list[bool] = []
 
     def script(request: Request) -> Reply:
@@ -160,7 +160,7 @@ def play_peer(name: str, build: Build, session: Session, window: int, prices: Pr
         # OpenAI itself takes several system messages, so peers are let have them.
         one_system=False,
         foreign_thinking=True,
-        ledger=ledger,
+        sent=requests,
     ) as provider:
         seat = Seat(
             main=provider.openai(MAIN, profile={"max_input_tokens": window}),
@@ -183,10 +183,10 @@ def play_peer(name: str, build: Build, session: Session, window: int, prices: Pr
     accepted = [x for x in provider.requests if x.status == 200]
     main = [x for x, summary in zip(accepted, told, strict=True) if not summary][: player.served]
     tales = [x for x, summary in zip(accepted, told, strict=True) if summary]
-    # The ledger has the main model's summaries too, and not the teller's.
+    # The main model's summaries are among them, the teller's are not.
     noted = [summary for x, summary in zip(accepted, told, strict=True) if x.model != TELLER]
     steps = [number for number, summary in enumerate(noted) if not summary]
-    last = ledger.text(steps[player.served - 1]) if player.served else ""
+    last = requests.text(steps[player.served - 1]) if player.served else ""
     facts = stated_facts(session.messages[: player.rows[player.served - 1]] if player.served else ())
     sight, reach, lost = _where(facts, last, files)
     plain, log_tokens = unmanaged(session, prices)

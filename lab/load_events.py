@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headwater.lab.document import Document
-from headwater.lab.load_messages import is_message, role_of, rows_of
+from headwater.lab.message_rows import is_message, role_of, rows_of
 from headwater.lab.recording import Recording
 
 EXPECTS = 'an event log: lines {"type", "message": {"role", "content"}}'

@@ -142,7 +142,7 @@ def replay(
             clock=player.clock,
             ttl=prices.ttl,
             foreign_thinking=True,
-            ledger=books.ledger,
+            sent=books.sent,
         ) as provider,
     ):
         main = provider.openai() if wire == "openai" else provider.anthropic()
@@ -185,7 +185,7 @@ def replay(
         facts = stated_facts(
             session.messages[: player.rows[player.served - 1]] if player.served else (), planted
         )
-        last = books.ledger.text(player.served - 1) if player.served else ""
+        last = books.sent.text(player.served - 1) if player.served else ""
         survived = survival(facts, last, memory, session.name, main)
         told_parts = tuple(
             Compartment.from_dict(data) for _, data in memory.archive.compartments(session.name)

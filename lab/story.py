@@ -6,9 +6,9 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
 
-from headwater.lab.ledger import Part
 from headwater.lab.recording import Session
 from headwater.lab.replay import ReplayReport
+from headwater.lab.sent_requests import Part
 from headwater.lab.usage import Usage, usage_of
 from headwater.window.digest import text_of
 from headwater.window.prices import Prices
@@ -109,11 +109,11 @@ def _replayed(report: ReplayReport) -> Story:
     account, session = report.account, report.session
     assert account is not None
     assert session is not None
-    index = {digest: number for number, digest in enumerate(account.ledger.parts)}
+    index = {digest: number for number, digest in enumerate(account.sent.parts)}
     rows = [i for i, m in enumerate(session.messages) if isinstance(m, AIMessage)]
     inputs = []
     for step, row in zip(account.steps, rows, strict=False):
-        sent = account.ledger.requests[step.number - 1]
+        sent = account.sent.requests[step.number - 1]
         reply = session.messages[row]
         assert isinstance(reply, AIMessage)
         inputs.append(
@@ -129,7 +129,7 @@ def _replayed(report: ReplayReport) -> Story:
             )
         )
     reserve = account.lines.window - account.lines.usable if account.lines else None
-    parts = tuple(account.ledger.parts.values())
+    parts = tuple(account.sent.parts.values())
     messages = tuple(session.messages)
     return Story(report.name, parts, tuple(inputs), messages, _said(session), account.prices, reserve)
 

@@ -8,8 +8,8 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 
 from headwater.lab.diagnosis import DISEASES, diagnose
 from headwater.lab.diseases import Finding, squeeze_out
-from headwater.lab.ledger import Part
 from headwater.lab.replay import replay
+from headwater.lab.sent_requests import Part
 from headwater.lab.sessions import Session, load_session
 from headwater.lab.story import Input, Story
 from headwater.lab.usage import usage_of

@@ -7,7 +7,7 @@ leaves out.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from headwater.lab.prefix_cache import Piece
@@ -60,15 +60,11 @@ class Spent(NamedTuple):
 
 
 @dataclass
-class Ledger:
+class SentRequests:
     """Every accepted request of a run, each distinct part's text once."""
 
-    parts: dict[bytes, Part]
-    requests: list[Sent]
-
-    def __init__(self) -> None:
-        self.parts = {}
-        self.requests = []
+    parts: dict[bytes, Part] = field(default_factory=dict)
+    requests: list[Sent] = field(default_factory=list)
 
     def note(
         self,
