@@ -80,5 +80,6 @@ def chosen_by(benchmark: str, asked: argparse.Namespace) -> str:
     command = f"python -m benchmarks {benchmark} {' '.join(options)}"
     return (
         f"A part of the recorded sessions was played: `{command}`, which takes sessions "
-        "larger than the window and not larger than `--most`, the largest of each source in turn. Other sessions would give other figures."
+        "larger than the window and not larger than `--most`, the largest of each source in turn. Other "
+        "sessions would give other figures."
     )
