@@ -201,9 +201,12 @@ def test_usage_of_every_provider_is_read_in_one_form(
 
 @pytest.mark.skipif(not SHARED.exists(), reason="needs ../shared")
 def test_every_recorded_session_can_be_diagnosed() -> None:
-    for path in sorted(SHARED.glob("*/*.jsonl"))[::7]:
-        for found in diagnose(load_session(path)):
-            assert found.disease in DISEASES
-            assert found.step >= 1
-            assert found.evidence
-            assert found.remedy
+    paths = sorted(SHARED.glob("*/*.jsonl"))[::7]
+    every = [found for path in paths for found in diagnose(load_session(path))]
+    # Long sessions that nobody governs: most that is looked for is there.
+    assert len({found.disease for found in every}) >= len(DISEASES) // 2
+    for found in every:
+        assert found.disease in DISEASES
+        assert found.step >= 1
+        assert found.evidence
+        assert found.remedy
