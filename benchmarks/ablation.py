@@ -12,13 +12,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.kept import Task, run
+from benchmarks.mechanisms import SWITCHES
+from benchmarks.pages import machine, names_of, row
 from benchmarks.peer_replay import Cell
 from benchmarks.peer_systems import cell_of
-from benchmarks.quick import quick_client
-from benchmarks.subset import Asked, add_options, choose, sized
-from benchmarks.switches import SWITCHES
-from benchmarks.words import machine, names_of, row
+from benchmarks.quick_client import quick_client
+from benchmarks.results import Task, run
+from benchmarks.sessions import Asked, add_options, choose, chosen_by, sized
 from headwater.lab.replay import replay
 from headwater.lab.sessions import load_session
 
@@ -73,17 +73,17 @@ def main(options: Sequence[str] = ()) -> None:
     wish = Asked((asked.sessions or [None])[0], (asked.most or [None])[0])
     tasks = [Task(s, one.path, asked.window) for one in choose(found, asked.window, wish) for s in SWITCHES]
     cells = list(run(tasks, play, console, asked.jobs, asked.keep).values())
-    PAGE.write_text("\n".join(page(cells)) + "\n", encoding="utf-8")
+    PAGE.write_text("\n".join(page(cells, chosen_by("ablation", asked))) + "\n", encoding="utf-8")
     console.print(f"wrote {PAGE.relative_to(ROOT)}", highlight=False)
 
 
-def page(cells: Sequence[Cell]) -> Iterator[str]:
-    """The page, line by line."""
+def page(cells: Sequence[Cell], chosen: str = "") -> Iterator[str]:
+    """The page, line by line; `chosen` says how the sessions were, where not all were played."""
     names = names_of(cells)
     yield "# What each mechanism buys\n"
     yield _HEAD
     yield f"{machine()} {len(names)} sessions in a window of {cells[0].window:,} tokens: {', '.join(names)}."
-    yield ""
+    yield f"{chosen}\n"
     yield row(
         "off",
         "steps",

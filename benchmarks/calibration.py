@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from benchmarks.sessions import SESSIONS
 from headwater.lab.sessions import Session, load_session
 from headwater.lab.usage import Point, points
 from headwater.window.calibration import JUMP, LEAST, MAX_SCALE, MIN_SCALE, MOST, SLOW, Meter, learn, predict
 
-SESSIONS = Path(__file__).resolve().parents[2] / "shared" / "data" / "sessions"
 REPORT = Path(__file__).resolve().parents[1] / "docs" / "calibration.md"
 BOUND = 0.10
 ENOUGH = 30

@@ -82,7 +82,7 @@ class Report:
 
 
 def main() -> None:
-    """Run all trials and print what was lost; takes about 20 minutes."""
+    """Run all trials and print what was lost."""
     console = Console()
     with Progress(console=console, auto_refresh=False) as progress:
         task = progress.add_task("kills", total=RANDOM + AIMED)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from rich.console import Console
 
+from benchmarks.sessions import SESSIONS
 from headwater.lab.diagnosis import DISEASES, diagnose
 from headwater.lab.diseases import Finding
 from headwater.lab.sessions import load_session
 
 ROOT = Path(__file__).resolve().parents[1]
-SESSIONS = ROOT.parent / "shared" / "data" / "sessions"
 SHOWN = (
     "pi-mono/pi-before-compaction",
     "codex-agentv/codex-agentv-01-d2f512f78afd",

@@ -22,12 +22,13 @@ from rich.progress import track
 from rich.table import Table
 
 from benchmarks.optimum import Never, Scheduled, observe, schedule
-from headwater.lab.replay import ReplayReport, replay
+from benchmarks.pages import machine, row
+from benchmarks.sessions import SESSIONS
+from headwater.lab.replay import ReplayReport, replay, unmanaged
 from headwater.lab.sessions import load_session
 from headwater.window import Prices, WindowPolicy
 from headwater.window.policy import FLOOR_WINDOW, Lines
 
-SESSIONS = Path(__file__).resolve().parents[2] / "shared" / "data" / "sessions"
 REPORT = Path(__file__).resolve().parents[1] / "docs" / "economy.md"
 LONG = 50_000
 WIDE, NARROW = 1_000_000, 200_000
@@ -41,9 +42,12 @@ class ThresholdPolicy(WindowPolicy):
     arrival: int = 10**9
 
     def lines(self, window: int | None = None, max_output: int | None = None) -> Lines:
-        """One line; the offload line stands a token below it, where no pass frees enough to be taken."""
+        """One line; the offload line stands a token below it, where no pass frees enough to be taken.
+
+        8,000 tokens are kept for the answer, of windows below 32k a quarter.
+        """
         size = self.window or window or FLOOR_WINDOW
-        line = int(min(0.85 * size, size - 8_000))
+        line = int(min(0.85 * size, size - min(8_000, size // 4)))
         return Lines(window=size, usable=size, offload=line - 1, compact=line, exhausted=int(0.95 * size))
 
 
@@ -61,15 +65,16 @@ SYSTEMS = ("1M ours", "1M optimum", "200k ours", "200k threshold")
 def play(path: Path) -> Played | None:
     """All systems on one session; None if it is short."""
     session = load_session(path)
-    first = replay(session, WindowPolicy(window=WIDE))
-    if first.log_tokens < LONG:
+    _, log_tokens = unmanaged(session, Prices())
+    if log_tokens < LONG:
         return None
+    first = replay(session, WindowPolicy(window=WIDE))
     _, moments = schedule(observe(session, WIDE), Prices())
     optimum = replay(session, WindowPolicy(window=WIDE), assumed=Scheduled(moments=moments))
     ours = replay(session, WindowPolicy(window=NARROW))
     usual = replay(session, ThresholdPolicy(window=NARROW), assumed=Never(), context_tools=False)
     found = (first, optimum, ours, usual)
-    return Played(session.name, first.log_tokens, dict(zip(SYSTEMS, found, strict=True)))
+    return Played(session.name, log_tokens, dict(zip(SYSTEMS, found, strict=True)))
 
 
 def main() -> None:
@@ -86,8 +91,8 @@ def main() -> None:
     table = Table(title=f"{len(played)} sessions of at least {LONG:,} tokens, summed", box=None)
     for column in COLUMNS:
         table.add_column(column, justify="right")
-    for row in totals(played):
-        table.add_row(*row)
+    for cells in totals(played):
+        table.add_row(*cells)
     console.print(table)
     console.print(*verdicts(played), sep="\n")
     REPORT.write_text(markdown(played), encoding="utf-8")
@@ -146,11 +151,12 @@ def markdown(played: Sequence[Played]) -> str:
         "",
         f"{len(played)} sessions of at least {LONG:,} tokens, "
         f"{sum(p.log_tokens for p in played):,} tokens in all; costs are summed.",
+        machine(),
         "",
-        "| " + " | ".join(COLUMNS) + " |",
-        "|" + " --: |" * len(COLUMNS),
+        row(*COLUMNS),
+        row(*["--:"] * len(COLUMNS)),
+        *(row(*cells) for cells in totals(played)),
     ]
-    lines += ["| " + " | ".join(row) + " |" for row in totals(played)]
     lines += [
         "",
         "*Summarised*: tokens that stood in the window and were replaced by a summary, as a share of the",
@@ -164,10 +170,10 @@ def markdown(played: Sequence[Played]) -> str:
         "",
         "Cost as a share of never editing.",
         "",
-        "| session | tokens | steps | " + " | ".join(SYSTEMS) + " |",
-        "| :-- |" + " --: |" * (2 + len(SYSTEMS)),
+        row("session", "tokens", "steps", *SYSTEMS),
+        row(":--", *["--:"] * (2 + len(SYSTEMS))),
     ]
     for p in played:
-        ratios = " | ".join(f"{p.reports[s].ratio:.3f}" for s in SYSTEMS)
-        lines.append(f"| {p.name} | {p.log_tokens:,} | {p.reports[SYSTEMS[0]].steps:,} | {ratios} |")
+        ratios = (f"{p.reports[s].ratio:.3f}" for s in SYSTEMS)
+        lines.append(row(p.name, f"{p.log_tokens:,}", f"{p.reports[SYSTEMS[0]].steps:,}", *ratios))
     return "\n".join(lines) + "\n"

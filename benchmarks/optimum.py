@@ -8,19 +8,20 @@ real graph and paid for like any other.
 
 import tempfile
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage
 from numpy.typing import NDArray
 
-from headwater.lab.replay import Player
+from headwater.lab.player import Player
 from headwater.lab.sessions import Session
 from headwater.memory import Memory
 from headwater.nodes import intake, watermark
 from headwater.nodes.engine import Engine
-from headwater.nodes.state import State, append_messages, merge_tags
+from headwater.nodes.state import State, append_messages
+from headwater.nodes.walk import Step
 from headwater.window import Prices, WindowPolicy
 
 Row = NDArray[np.float64]
@@ -84,15 +85,17 @@ def observe(session: Session, window: int) -> Observed:
         )
         take, mark = intake(engine), watermark(engine)
         config: Any = {"configurable": {"thread_id": session.name}}
-        state: dict[str, Any] = {"messages": []}
+        state = State(messages=[])
         fresh: list[Any] = []
         for row, message in enumerate(session.messages):
             if not isinstance(message, AIMessage):
                 fresh.append(message.model_copy(update={"id": f"row-{row}"}))
                 continue
             state["messages"] = append_messages(state["messages"], [fresh])
-            state = _applied(state, take(cast(State, state), config))
-            state = _applied(state, mark(cast(State, state), config))
+            step = Step(state)
+            step.take(take(step.state, config))
+            step.take(mark(step.state, config))
+            state = step.state
             frame = engine.frame(state, config)
             with engine.view(frame, state["messages"]) as view:
                 for item in view.items(frame):
@@ -178,12 +181,3 @@ def _moves(items: list[Item], cut: int, steps: int, gains: dict[int, int]) -> tu
                 where = min(where, item.start - earlier)
         first[step], freed[step] = where, total
     return first, freed
-
-
-def _applied(state: dict[str, Any], update: dict[str, Any]) -> dict[str, Any]:
-    state = {**state, **{k: v for k, v in update.items() if k not in ("messages", "edits", "hints")}}
-    if update.get("messages"):
-        state["messages"] = append_messages(state["messages"], [update["messages"]])
-    for channel in ("edits", "hints"):
-        state[channel] = merge_tags(state.get(channel), [update.get(channel) or {}])
-    return state

@@ -5,9 +5,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from benchmarks.pages import machine, names_of, row, versions
 from benchmarks.peer_replay import Cell
 from benchmarks.peer_systems import SYSTEMS
-from benchmarks.words import machine, names_of, row, versions
 
 # Rules that OpenAI itself does not have, but the chat templates of Qwen and vLLM do.
 TEMPLATES = frozenset({"first_is_user", "one_system_first"})
@@ -67,16 +67,16 @@ What this cannot show: the model is a recording, so it never reads back what has
 goes astray. That favours whoever removes most."""
 
 
-def page(cells: Sequence[Cell], options: str = "") -> str:
-    """The whole page; `options` are those that the sessions were chosen by."""
-    return "\n".join(_page(cells, options)) + "\n"
+def page(cells: Sequence[Cell], chosen: str = "") -> str:
+    """The whole page; `chosen` says how the sessions were, where not all were played."""
+    return "\n".join(_page(cells, chosen)) + "\n"
 
 
-def _page(cells: Sequence[Cell], options: str) -> Iterator[str]:
+def _page(cells: Sequence[Cell], chosen: str) -> Iterator[str]:
     yield _HEAD
     yield f"\n{machine()} {versions()}.\n"
-    if options:
-        yield f"A part of the recorded sessions was played: `python -m benchmarks peers {options}`.\n"
+    if chosen:
+        yield f"{chosen} They are named at the end.\n"
     absent = [name for name in SYSTEMS if not any(c.system == name for c in cells)]
     if absent:
         yield f"Not installed, and left out: {', '.join(absent)} (`pip install 'headwater[bench]'`).\n"

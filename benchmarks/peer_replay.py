@@ -20,10 +20,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from openai import APIError
 
-from headwater.lab.ledger import Ledger
-from headwater.lab.prefix_cache import Piece
-from headwater.lab.provider import Exchange, Reply, Request, StrictProvider
-from headwater.lab.replay import Player, unmanaged
+from headwater.lab.player import Player
+from headwater.lab.provider import Reply, Request, StrictProvider
+from headwater.lab.replay import unmanaged
+from headwater.lab.sent_requests import SentRequests
 from headwater.lab.sessions import Session
 from headwater.lab.survival import Stated, flat, stated_facts
 from headwater.window import Prices
@@ -136,38 +136,17 @@ def _takeable(message: BaseMessage) -> BaseMessage:
     return message
 
 
-class _MainLedger(Ledger):
-    """The requests of the main model's steps; summaries that the main model is asked for are left out."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.told = False
-
-    def note(
-        self,
-        pieces: Sequence[Piece],
-        parts: Sequence[tuple[str, Any]],
-        at: float,
-        cached: int,
-        written: int,
-    ) -> None:
-        """Take in one accepted request of a step."""
-        if not self.told:
-            super().note(pieces, parts, at, cached, written)
-
-
 def play_peer(name: str, build: Build, session: Session, window: int, prices: Prices | None = None) -> Cell:
     """Play a session through a peer's agent in a window."""
     prices = prices or Prices()
     player = PeerPlayer(session)
-    books = _MainLedger()
+    requests = SentRequests()
     told: list[bool] = []
 
     def script(request: Request) -> Reply:
         # The main model is asked without tools for a summary only, by systems that always offer some.
-        books.told = request.model == TELLER or (own_tools and not request.tools)
-        told.append(books.told)
-        if books.told:
+        told.append(request.model == TELLER or (own_tools and not request.tools))
+        if told[-1]:
             return Reply(DIGEST)
         provider.lenient = False
         return player.script(request)
@@ -181,7 +160,7 @@ def play_peer(name: str, build: Build, session: Session, window: int, prices: Pr
         # OpenAI itself takes several system messages, so peers are let have them.
         one_system=False,
         foreign_thinking=True,
-        ledger=books,
+        sent=requests,
     ) as provider:
         seat = Seat(
             main=provider.openai(MAIN, profile={"max_input_tokens": window}),
@@ -204,10 +183,14 @@ def play_peer(name: str, build: Build, session: Session, window: int, prices: Pr
     accepted = [x for x in provider.requests if x.status == 200]
     main = [x for x, summary in zip(accepted, told, strict=True) if not summary][: player.served]
     tales = [x for x, summary in zip(accepted, told, strict=True) if summary]
+    # The main model's summaries are among them, the teller's are not.
+    noted = [summary for x, summary in zip(accepted, told, strict=True) if x.model != TELLER]
+    steps = [number for number, summary in enumerate(noted) if not summary]
+    last = requests.text(steps[player.served - 1]) if player.served else ""
     facts = stated_facts(session.messages[: player.rows[player.served - 1]] if player.served else ())
-    sight, reach, lost = _where(facts, books.text(player.served - 1) if player.served else "", files)
-    plain, log_tokens = unmanaged(session, player, prices)
-    by_step = [_cost(x, prices) for x in main]
+    sight, reach, lost = _where(facts, last, files)
+    plain, log_tokens = unmanaged(session, prices)
+    by_step = [x.cost(prices) for x in main]
     turned_away = [x for x in provider.requests if x.status != 200]
     rules = Counter(str(x.rule) for x in turned_away if x.violation is not None)
     return Cell(
@@ -250,10 +233,6 @@ def _round(agent: Any, player: Player, provider: StrictProvider, config: Runnabl
             provider.lenient = True
         else:
             return stops
-
-
-def _cost(exchange: Exchange, prices: Prices) -> float:
-    return prices.read * exchange.cached_tokens + prices.write * exchange.written_tokens
 
 
 def _where(facts: Sequence[Stated], request: str, files: Mapping[str, Any]) -> tuple[int, int, int]:

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.kept import Task, run
 from benchmarks.peer_replay import Cell
 from benchmarks.peer_systems import SYSTEMS, installed
-from benchmarks.quick import quick_client
-from benchmarks.subset import Asked, add_options, choose, sized
+from benchmarks.quick_client import quick_client
+from benchmarks.results import Task, run
+from benchmarks.sessions import Asked, add_options, choose, chosen_by, sized
 from headwater.lab.sessions import load_session
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -50,21 +50,11 @@ def main(options: Sequence[str] = ()) -> None:
     if not asked.dry:
         from benchmarks.peer_page import draw, page
 
-        PAGE.write_text(page(cells, chosen_by(asked)), encoding="utf-8")
+        PAGE.write_text(page(cells, chosen_by("peers", asked)), encoding="utf-8")
         draw(cells, CHART)
         console.print(f"wrote {PAGE.relative_to(ROOT)}", highlight=False)
     else:
         console.print(f"{len(cells)} results")
-
-
-def chosen_by(asked: argparse.Namespace) -> str:
-    """The options that choose windows and sessions, as they are written; "" for all."""
-    parts = [
-        f"--{name} {' '.join(map(str, values))}"
-        for name in ("window", "sessions", "most")
-        if (values := getattr(asked, name))
-    ]
-    return " ".join(parts)
 
 
 def _nth(values: Sequence[int], number: int) -> int | None:

@@ -8,7 +8,7 @@ watermark and rendering together. The claim is flatness: the ratio of the longes
 import statistics
 import tempfile
 import time
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
@@ -18,7 +18,8 @@ from rich.table import Table
 from headwater.memory import Memory
 from headwater.nodes import intake, watermark
 from headwater.nodes.engine import Engine
-from headwater.nodes.state import State, append_messages, merge_tags
+from headwater.nodes.state import State
+from headwater.nodes.walk import Step
 from headwater.window import Prices, WindowPolicy
 
 LENGTHS = (100, 1_000, 5_000, 10_000)
@@ -60,26 +61,28 @@ def measure(length: int) -> tuple[float, ...]:
         )
         take, mark = intake(engine), watermark(engine)
         config: Any = {"configurable": {"thread_id": "bench"}}
-        state: dict[str, Any] = {"messages": history(length)}
+        state = State(messages=history(length))
         parts: list[tuple[float, ...]] = []
-        for step in range(STEPS + 5):
+        for number in range(STEPS + 5):
+            step = Step(state)
             started = time.perf_counter()
-            taken = take(cast(State, state), config)
+            taken = take(state, config)
             took = time.perf_counter()
-            state = _applied(state, taken)
+            step.take(taken)
             merged = time.perf_counter()
-            marked_up = mark(cast(State, state), config)
+            marked_up = mark(step.state, config)
             marked = time.perf_counter()
-            state = _applied(state, marked_up)
+            step.take(marked_up)
+            state = step.state
             begun = time.perf_counter()
             frame = engine.frame(state, config)
             with engine.view(frame, state["messages"]) as view:
                 view.request()
             rendered = time.perf_counter()
             state["frame"] = frame.with_(sent=view.last, asked=engine.clock(), warm=frame.warm + 1).to_state()
-            if step >= 5:
+            if number >= 5:
                 parts.append((took - started, marked - merged, rendered - begun, merged - took))
-            state["messages"] = [*state["messages"], *arc(length + step)]
+            state["messages"] = [*state["messages"], *arc(length + number)]
         rows = [tuple(1_000 * value for value in part) for part in parts]
         both = sorted(row[1] + row[2] for row in rows)
         medians = [statistics.median(row[i] for row in rows) for i in range(4)]
@@ -103,12 +106,3 @@ def arc(number: int) -> list[AnyMessage]:
         AIMessage("", tool_calls=[call], id=f"a{number}"),
         ToolMessage(text, tool_call_id=f"c{number}", name="grep", id=f"t{number}"),
     ]
-
-
-def _applied(state: dict[str, Any], update: dict[str, Any]) -> dict[str, Any]:
-    state = {**state, **{k: v for k, v in update.items() if k not in ("messages", "edits", "hints")}}
-    if update.get("messages"):
-        state["messages"] = append_messages(state["messages"], [update["messages"]])
-    for channel in ("edits", "hints"):
-        state[channel] = merge_tags(state.get(channel), [update.get(channel) or {}])
-    return state

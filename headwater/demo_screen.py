@@ -2,21 +2,19 @@
 
 from collections import deque
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from rich.console import Console, Group
-from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from headwater.demo_words import Words
+from headwater.lab.redrawn import LEVEL_COLOURS, Redrawn
 
 METER_WIDTH = 56
 PLAIN_EVERY = 20
 _SHOWN = 10
-_COLOURS = {"NORMAL": "green", "OFFLOAD": "yellow", "COMPACT": "dark_orange", "EXHAUSTED": "red"}
 _LOUD = {"overflow", "reclaim", "halt", "offload_failed", "fact_refused"}
 
 
@@ -35,7 +33,7 @@ def meter(estimate: int, lines: Mapping[str, int], width: int = METER_WIDTH) -> 
     return "".join(cells)
 
 
-class Screen:
+class Screen(Redrawn):
     """Shows a run. On a terminal it redraws in place; in a pipe or a file it prints lines.
 
     Args:
@@ -45,11 +43,10 @@ class Screen:
     """
 
     def __init__(self, console: Console, words: Words, total: int) -> None:
-        self.console = console
+        super().__init__(console)
         self.words = words
         self.total = total
         self.step = 0
-        self._live: Live | None = None
         self._events: deque[Text] = deque(maxlen=_SHOWN)
         self._water: dict[str, Any] | None = None
         self._briefs: dict[str, str] = {}
@@ -61,20 +58,6 @@ class Screen:
             console=console,
         )
         self._task = self._progress.add_task("", total=total)
-
-    def __enter__(self) -> Self:
-        if self.console.is_terminal:
-            self._live = Live(self._picture(), console=self.console, refresh_per_second=8)
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live:
-            self._live.update(self._picture())
-            self._live.stop()
-            self._live = None
 
     def event(self, event: Mapping[str, Any]) -> None:
         """Take in one event of the run."""
@@ -90,41 +73,38 @@ class Screen:
         elif told := self.words.event(dict(event)):
             style = "bold red" if kind in _LOUD else "cyan"
             self._say(Text.assemble((f"{told[0]:<9} ", style), told[1]))
-        self._redraw()
+        self.redraw()
 
     def note(self, text: str) -> None:
         """Say something beside the events."""
         self._say(Text(text, "bold"))
-        self._redraw()
+        self.redraw()
 
     def _advance(self) -> None:
         self.step += 1
         self._progress.update(self._task, completed=min(self.step, self.total))
-        if not self._live and (self.step % PLAIN_EVERY == 0 or self.step == self.total) and self._water:
+        if not self.is_drawn and (self.step % PLAIN_EVERY == 0 or self.step == self.total) and self._water:
             state = f"[{meter(self._water['estimate'], self._water['lines'])}] {self._state()}"
             self._print(Text(self.words("line", step=self.step, total=self.total, meter=state)))
 
     def _say(self, text: Text) -> None:
         self._events.append(text)
-        if not self._live:
+        if not self.is_drawn:
             self._print(text)
 
     def _print(self, text: Text) -> None:
         self.console.print(text, soft_wrap=True, highlight=False)
-
-    def _redraw(self) -> None:
-        if self._live:
-            self._live.update(self._picture())
 
     def _state(self) -> str:
         water = self._water or {}
         level = self.words(str(water["level"]))
         return self.words("meter", estimate=water["estimate"], window=water["lines"]["window"], level=level)
 
-    def _picture(self) -> Group:
+    def picture(self) -> Group:
+        """Progress, the window, and the last events."""
         parts: list[Any] = [self._progress]
         if self._water:
-            style = _COLOURS[str(self._water["level"])]
+            style = LEVEL_COLOURS[str(self._water["level"])]
             parts.append(Text.assemble((meter(self._water["estimate"], self._water["lines"]), style)))
             lines = {
                 k: v for k, v in self._water["lines"].items() if k in ("offload", "compact", "exhausted")

@@ -13,8 +13,8 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from headwater.lab.ledger import Ledger, Spent
-from headwater.lab.trace import REMEDIES, Sample
+from headwater.lab.sent_requests import SentRequests, Spent
+from headwater.lab.trace import Sample, remedy_of
 from headwater.window.policy import Level, Lines
 from headwater.window.prices import Prices
 
@@ -65,7 +65,7 @@ class Account:
     Attributes:
         steps: In order.
         lines: Of the window; None where no step was governed.
-        ledger: The parts of every request.
+        sent: The requests, part by part.
         prices: By which the costs were counted.
         refused: Requests that the provider refused.
         late: What was spent and saved behind the last step: (calls, tokens, bytes).
@@ -73,7 +73,7 @@ class Account:
 
     steps: tuple[Step, ...]
     lines: Lines | None
-    ledger: Ledger = field(repr=False)
+    sent: SentRequests = field(repr=False)
     prices: Prices
     refused: int = 0
     late: tuple[int, int, int] = (0, 0, 0)
@@ -120,7 +120,7 @@ class Accountant(BaseCallbackHandler):
     run_inline = True
 
     def __init__(self) -> None:
-        self.ledger: Ledger = Ledger()
+        self.sent: SentRequests = SentRequests()
         self.events: list[list[Mapping[str, Any]]] = [[]]
         self.saver = _MeteredSaver(self._saved)
         self._bytes: dict[int, int] = {}
@@ -156,7 +156,7 @@ class Accountant(BaseCallbackHandler):
         """The account of the first `served` steps."""
         steps: list[Step] = []
         lines: Lines | None = None
-        for number, spent in enumerate(self.ledger.spent()):
+        for number, spent in enumerate(self.sent.spent()):
             if number >= served:
                 break
             events = self.events[number] if number < len(self.events) else []
@@ -164,23 +164,23 @@ class Accountant(BaseCallbackHandler):
             steps.append(self._step(number, spent, events, prices))
         late = [event for events in self.events[len(steps) :] for event in events]
         saved = sum(count for number, count in self._bytes.items() if number >= len(steps))
-        return Account(tuple(steps), lines, self.ledger, prices, refused, (*_told(late), saved))
+        return Account(tuple(steps), lines, self.sent, prices, refused, (*_told(late), saved))
 
     def _step(self, number: int, spent: Spent, events: Sequence[Mapping[str, Any]], prices: Prices) -> Step:
-        sent = self.ledger.requests[number]
+        sent = self.sent.requests[number]
         marks = [e for e in events if e["type"] == "headwater.watermark"]
         calls, tokens = _told(events)
         return Step(
             number=number + 1,
             at=sent.at,
-            gap=sent.at - self.ledger.requests[number - 1].at if number else 0.0,
+            gap=sent.at - self.sent.requests[number - 1].at if number else 0.0,
             kind=next((str(e["kind"]) for e in events if e["type"] == "headwater.request"), "defer"),
             level=max((Level[e["level"]] for e in marks), default=Level.NORMAL),
             estimate=max((int(e["estimate"]) for e in marks), default=sent.total),
-            blocks=self.ledger.blocks(number),
+            blocks=self.sent.blocks(number),
             spent=spent,
             cost=spent.cost(prices),
-            moves=tuple(name for e in events if (name := _move(e))),
+            moves=tuple(remedy for e in events if (remedy := remedy_of(e))),
             summary_calls=calls,
             summary_tokens=tokens,
             checkpoint_bytes=self._bytes.get(number, 0),
@@ -194,11 +194,6 @@ class Accountant(BaseCallbackHandler):
 def _lines(events: Sequence[Mapping[str, Any]]) -> Lines | None:
     found = [e["lines"] for e in events if e["type"] == "headwater.watermark"]
     return Lines(**found[-1]) if found else None
-
-
-def _move(event: Mapping[str, Any]) -> str:
-    name = str(event["type"]).removeprefix("headwater.")
-    return name if name in REMEDIES and (name != "offload" or event.get("tags")) else ""
 
 
 def _told(events: Sequence[Mapping[str, Any]]) -> tuple[int, int]:

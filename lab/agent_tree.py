@@ -32,6 +32,11 @@ class Seen:
     tokens: int = 0
     children: list[str] = field(default_factory=list)
 
+    def short_brief(self, most: int) -> str:
+        """The brief on one line, cut to so many characters."""
+        brief = " ".join(self.brief.split())
+        return f"{brief[:most]}…" if len(brief) > most else brief
+
 
 class AgentTree:
     """Takes in events of a run (`stream_mode="custom"`) and shows the agents as a tree.
@@ -71,10 +76,15 @@ class AgentTree:
             usage = event.get("usage") or {}
             seen.tokens += int(usage.get("total_tokens") or event.get("tokens") or 0)
 
+    @property
+    def roots(self) -> list[str]:
+        """The sessions that work for no other."""
+        below = {child for seen in self.agents.values() for child in seen.children}
+        return [session for session in self.agents if session not in below]
+
     def picture(self) -> Tree:
         """The tree as rich shows it."""
-        below = {child for seen in self.agents.values() for child in seen.children}
-        roots = [session for session in self.agents if session not in below]
+        roots = self.roots
         top = Tree(Text(self._name if not roots else ""), hide_root=bool(roots))
         for session in roots:
             self._grow(top, session)
@@ -89,8 +99,7 @@ class AgentTree:
         label = Text.assemble((f"{sign} ", colour), (seen.name, "bold"))
         label.append(f"  {seen.steps} steps, {seen.tokens:,} tokens", "dim")
         if seen.brief:
-            brief = " ".join(seen.brief.split())
-            label.append(f"  {brief[:_BRIEF_CHARS]}{'…' if len(brief) > _BRIEF_CHARS else ''}")
+            label.append(f"  {seen.short_brief(_BRIEF_CHARS)}")
         if seen.reason:
             label.append(f"  [{seen.reason[:_BRIEF_CHARS]}]", colour)
         branch = above.add(label)

@@ -4,11 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from langchain_core.messages import HumanMessage
-
 from headwater.lab.story import Input, Story, said_in_calls
-from headwater.lab.survival import RULES, Stated, flat, stated_facts
-from headwater.window.cues import pins_in
+from headwater.lab.survival import RULES, Stated, flat, stated_facts, stated_rules
 from headwater.window.digest import text_of
 from headwater.window.policy import WindowPolicy
 
@@ -78,7 +75,7 @@ def amnesia(story: Story) -> Iterator[Finding]:
 
 def myopia(story: Story) -> Iterator[Finding]:
     """Rules that the input held only in its middle third, far from both ends (E21)."""
-    for fact in _rules(story):
+    for fact in stated_rules(story.said):
         held = _holders(story, fact)
         run: list[tuple[Input, int, int]] = []
         worst: list[tuple[Input, int, int]] = []
@@ -145,15 +142,6 @@ def _lost_tools(story: Story) -> Iterator[Finding]:
             )
             return
         most = max(most, tools)
-
-
-def _rules(story: Story) -> list[Stated]:
-    found: dict[str, Stated] = {}
-    for message in story.said:
-        if isinstance(message, HumanMessage):
-            for kind, sentence in pins_in(str(text_of(message))):
-                found.setdefault(sentence, Stated(kind, sentence))
-    return list(found.values())
 
 
 def _holders(story: Story, fact: Stated) -> frozenset[int]:

@@ -15,14 +15,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console, Group
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from headwater.lab.page import page_of
-from headwater.lab.trace import REMEDIES
+from headwater.lab.redrawn import LEVEL_COLOURS, Redrawn
+from headwater.lab.trace import remedy_of
 
-_COLOURS = {"NORMAL": "green", "OFFLOAD": "yellow", "COMPACT": "dark_orange", "EXHAUSTED": "red"}
 _BARS = "▁▂▃▄▅▆▇█"
 _HEIGHT = 12
 _EIGHTHS = 8
@@ -67,9 +66,9 @@ class Watched:
         if kind == "watermark":
             self.lines = dict(event["lines"])
             step["estimate"] = max(step["estimate"], event["estimate"])
-            step["level"] = max(step["level"], event["level"], key=list(_COLOURS).index)
-        elif kind in REMEDIES and (kind != "offload" or event.get("tags")):
-            step["moves"].append(kind)
+            step["level"] = max(step["level"], event["level"], key=list(LEVEL_COLOURS).index)
+        elif remedy := remedy_of(event):
+            step["moves"].append(remedy)
         if kind in ("request", "halt"):
             self.steps.append(_step(len(self.steps) + 1, step, event))
             self._open = {"estimate": 0, "level": "NORMAL", "moves": []}
@@ -121,7 +120,7 @@ def _step(number: int, step: Mapping[str, Any], event: Mapping[str, Any]) -> dic
     }
 
 
-class LiveWindow:
+class LiveWindow(Redrawn):
     """The window in the terminal while an agent runs; in a pipe one line for each step that moved something.
 
     Args:
@@ -130,30 +129,15 @@ class LiveWindow:
     """
 
     def __init__(self, console: Console | None = None, name: str = "agent") -> None:
-        self.console: Console = console or Console()
+        super().__init__(console or Console())
         self.watched: Watched = Watched(name)
-        self._live: Live | None = None
-
-    def __enter__(self) -> Self:
-        if self.console.is_terminal:
-            self._live = Live(self.picture(), console=self.console, refresh_per_second=8)
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live:
-            self._live.update(self.picture())
-            self._live.stop()
-            self._live = None
 
     def event(self, event: Mapping[str, Any]) -> None:
         """Take in one event of the graph's custom stream."""
         before = len(self.watched.steps)
         self.watched.event(event)
-        if self._live:
-            self._live.update(self.picture())
+        if self.is_drawn:
+            self.redraw()
         elif len(self.watched.steps) > before and self.watched.steps[-1]["moves"]:
             step = self.watched.steps[-1]
             self.console.print(f"{step['n']:>5} {step['input']:>9,} {', '.join(step['moves'])}")
@@ -193,7 +177,7 @@ def columns(steps: list[dict[str, Any]], lines: Mapping[str, int], width: int) -
         for step in shown:
             filled = round(step["input"] / top * _HEIGHT * _EIGHTHS) - row * _EIGHTHS
             cell = " " if filled <= 0 else _BARS[min(filled, _EIGHTHS) - 1]
-            text.append("·" if cell == " " and row in names else cell, style=_COLOURS[step["level"]])
+            text.append("·" if cell == " " and row in names else cell, style=LEVEL_COLOURS[step["level"]])
         text.append(" " * (width - len(shown)) + " " + (names[row][0] if row in names else ""), style="dim")
         out.append(text)
     return out

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.lab.document import Document, read_document
-from headwater.lab.load_messages import role_of, rows_of
+from headwater.lab.message_rows import role_of, rows_of
 from headwater.lab.recording import Recording, Row
 
 EXPECTS = (

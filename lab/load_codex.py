@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headwater.lab.document import Document
-from headwater.lab.load_messages import role_of, rows_of
+from headwater.lab.message_rows import role_of, rows_of
 from headwater.lab.recording import Recording, Row, call_row
 
 EXPECTS = 'a Codex rollout: lines {"timestamp", "type": "session_meta"|"response_item"|..., "payload"}'

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from headwater.lab.document import Document
-from headwater.lab.load_messages import is_message, role_of, rows_of
-from headwater.lab.recording import Recording, Row
+from headwater.lab.message_rows import is_message, role_of, rows_of
+from headwater.lab.recording import Recording
 
 EXPECTS = 'an event log: lines {"type", "message": {"role", "content"}}'
 _NOTED = {"compaction", "model_change", "thinking_level_change", "branch_summary"}
@@ -33,7 +33,7 @@ def read(document: Document) -> Recording | None:
         meta: dict[str, Any] = {"ts": line["timestamp"]} if line.get("timestamp") else {}
         if events:
             meta["events_before"], events = events, []
-        _add(recording, rows_of(message, recording, meta))
+        recording.rows += rows_of(message, recording, meta)
     for number, error, _ in document.broken:
         recording.odd("broken_line", f"line {number} is not JSON ({error})")
     return recording if any(row["role"] != "system" for row in recording.rows) else None
@@ -44,7 +44,3 @@ def _message(line: Mapping[str, Any]) -> Mapping[str, Any] | None:
     if isinstance(inner, dict):
         return inner if is_message(inner) else None
     return line if is_message(line) and role_of(line) is not None else None
-
-
-def _add(recording: Recording, rows: list[Row]) -> None:
-    recording.rows += rows

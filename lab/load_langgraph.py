@@ -8,7 +8,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from headwater.lab.document import Document
-from headwater.lab.load_messages import extend, is_message
+from headwater.lab.message_rows import extend, is_message
 from headwater.lab.recording import NotASession, Recording
 
 EXPECTS = (

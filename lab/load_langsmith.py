@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.lab.document import Document
-from headwater.lab.load_messages import conversation, extend, is_message, role_of, unwrapped
+from headwater.lab.load_messages import conversation
+from headwater.lab.message_rows import extend, is_message, role_of, unwrapped
 from headwater.lab.recording import Recording
 
 EXPECTS = 'LangSmith runs: {"run_type", "inputs", "outputs", "child_runs"}, a list of runs, or one a line'

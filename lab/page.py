@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.lab.account import Account, Step
 from headwater.lab.diagnosis import diagnose
-from headwater.lab.ledger import BLOCKS
 from headwater.lab.recording import Session
 from headwater.lab.replay import ReplayReport
+from headwater.lab.trace import BLOCKS
 from headwater.window.compartments import history_tiers
 from headwater.window.policy import WindowPolicy
 from headwater.window.tokens import count_text

@@ -63,8 +63,7 @@ def plot_agents(tree: AgentTree, *, title: str = "") -> "Figure":
         axes.add_patch(
             FancyBboxPatch(corner, *_BOX, boxstyle="round,pad=0,rounding_size=0.09", fc=fill, ec=line, lw=1.3)
         )
-        brief = " ".join(seen.brief.split())
-        brief = f"{brief[:_BRIEF_CHARS]}…" if len(brief) > _BRIEF_CHARS else brief
+        brief = seen.short_brief(_BRIEF_CHARS)
         told = f"{seen.steps} steps, {seen.tokens:,} tokens"
         label = "\n".join(part for part in (f"{seen.name}  {seen.status}".strip(), brief, told) if part)
         # The words may be a file name or a price: nothing in them is mathematics.
@@ -75,7 +74,6 @@ def plot_agents(tree: AgentTree, *, title: str = "") -> "Figure":
 
 def _places(tree: AgentTree) -> dict[str, tuple[float, int]]:
     """Column and row of each agent: leaves side by side, a parent over the middle of its children."""
-    below = {child for seen in tree.agents.values() for child in seen.children}
     places: dict[str, tuple[float, int]] = {}
     free = 0
 
@@ -88,8 +86,7 @@ def _places(tree: AgentTree) -> dict[str, tuple[float, int]]:
         places[session] = (column, row)
         return column
 
-    for session in list(tree.agents):
-        if session not in below:
-            put(session, 0)
+    for session in tree.roots:
+        put(session, 0)
     # Parents first, as they are read.
     return {session: places[session] for session in tree.agents if session in places}

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
-from headwater.lab.ledger import Ledger
+from headwater.lab.clients import Clients
 from headwater.lab.prefix_cache import Hit, Piece, PieceMeter, PrefixCache
 from headwater.lab.rules import Ask, Strictness, first_violation
 from headwater.lab.rules_thinking import sign_reply
@@ -27,16 +27,13 @@ from headwater.lab.script import (
     recorded,
     slow,
 )
+from headwater.lab.sent_requests import SentRequests
 from headwater.lab.server import LocalServer
 from headwater.lab.wire import Answer, Wire, output_tokens
 from headwater.lab.wire_anthropic import ANTHROPIC
 from headwater.lab.wire_gemini import GEMINI, address
 from headwater.lab.wire_openai import DIALECTS, OPENAI
-
-if TYPE_CHECKING:
-    from langchain_anthropic import ChatAnthropic
-    from langchain_core.language_models import BaseChatModel
-    from langchain_openai import ChatOpenAI
+from headwater.window.prices import Prices
 
 __all__ = [
     "Disconnect",
@@ -59,7 +56,6 @@ __all__ = [
     "slow",
 ]
 
-PURPOSE_HEADER = "x-headwater-purpose"
 _WIRES: tuple[Wire, ...] = (OPENAI, ANTHROPIC, *DIALECTS)
 
 
@@ -99,6 +95,10 @@ class Exchange:
     seconds: float = 0.0
     raw: bytes | None = None
 
+    def cost(self, prices: Prices) -> float:
+        """What was read from the cache and written to it, in uncached input tokens."""
+        return prices.read * self.cached_tokens + prices.write * self.written_tokens
+
 
 @dataclass(frozen=True)
 class Totals:
@@ -124,7 +124,7 @@ class Outcome(NamedTuple):
     cut: int | None = None
 
 
-class StrictProvider:
+class StrictProvider(Clients):
     """A model endpoint on 127.0.0.1 that refuses what the real ones refuse, and says what each request cost.
 
     Args:
@@ -143,7 +143,7 @@ class StrictProvider:
         keep_raw: Keep each request's bytes in its `Exchange`.
         lenient: Answer what breaks a rule or the window all the same, the broken rule noted. Also an
             attribute that may be set while it serves, for who plays on behind a refusal.
-        ledger: Is told the parts of every accepted request that is not for a summariser.
+        sent: Takes in every accepted request that is not for a summariser, part by part.
 
     Example:
         >>> with StrictProvider([Reply("hello")]) as provider:
@@ -169,10 +169,10 @@ class StrictProvider:
         call_id_limit: int | None = None,
         keep_raw: bool = False,
         lenient: bool = False,
-        ledger: Ledger | None = None,
+        sent: SentRequests | None = None,
     ) -> None:
         self.lenient = lenient
-        self._ledger = ledger
+        self._sent = sent
         self.requests: list[Exchange] = []
         self._script = script if callable(script) else play(script)
         self._default = ModelSpec(window, max_output)
@@ -222,54 +222,6 @@ class StrictProvider:
             sent_tokens=sum(x.input_tokens for x in seen),
             **{name: sum(getattr(x, name) for x in accepted) for name in names},
         )
-
-    def openai(self, model: str = "strict-main", *, purpose: str = "", **kw: Any) -> "ChatOpenAI":
-        """A real `ChatOpenAI` that talks to this server, once for each call."""
-        from langchain_openai import ChatOpenAI
-
-        given = {"api_key": "none", "max_retries": 0, "stream_usage": True, "use_responses_api": False, **kw}
-        return ChatOpenAI(model=model, base_url=f"{self.url}/v1", default_headers=_headers(purpose), **given)
-
-    def anthropic(self, model: str = "claude-strict", *, purpose: str = "", **kw: Any) -> "ChatAnthropic":
-        """A real `ChatAnthropic` that talks to this server, once for each call."""
-        from langchain_anthropic import ChatAnthropic
-
-        given = {"api_key": "none", "max_retries": 0, "stream_usage": True, **kw}
-        return ChatAnthropic(model_name=model, base_url=self.url, default_headers=_headers(purpose), **given)
-
-    def vllm(self, model: str = "strict-main", *, purpose: str = "", **kw: Any) -> "ChatOpenAI":
-        """A real `ChatOpenAI` that talks to this server as to a vLLM with Mistral's chat template."""
-        from langchain_openai import ChatOpenAI
-
-        given = {"api_key": "none", "max_retries": 0, "stream_usage": True, "use_responses_api": False, **kw}
-        return ChatOpenAI(
-            model=model, base_url=f"{self.url}/vllm/v1", default_headers=_headers(purpose), **given
-        )
-
-    def mistral(self, model: str = "mistral-strict", *, purpose: str = "", **kw: Any) -> "BaseChatModel":
-        """A real `ChatMistralAI` that talks to this server (package `langchain-mistralai`)."""
-        from langchain_mistralai import ChatMistralAI
-
-        given = {"api_key": "none", "max_retries": 0, **kw}
-        made = ChatMistralAI(model_name=model, base_url=f"{self.url}/mistral/v1", **given)
-        for client in (made.client, made.async_client):
-            client.headers.update(_headers(purpose))
-        return made
-
-    def deepseek(self, model: str = "deepseek-strict", *, purpose: str = "", **kw: Any) -> "BaseChatModel":
-        """A real `ChatDeepSeek` that talks to this server (package `langchain-deepseek`)."""
-        from langchain_deepseek import ChatDeepSeek
-
-        given = {"api_key": "none", "max_retries": 0, "default_headers": _headers(purpose), **kw}
-        return ChatDeepSeek(model=model, base_url=f"{self.url}/deepseek/v1", **given)
-
-    def gemini(self, model: str = "gemini-strict", *, purpose: str = "", **kw: Any) -> "BaseChatModel":
-        """A real `ChatGoogleGenerativeAI` that talks to this server (package `langchain-google-genai`)."""
-        from langchain_google_genai import ChatGoogleGenerativeAI
-
-        # One attempt: to this client 0 means its own default.
-        given = {"api_key": "none", "max_retries": 1, "additional_headers": _headers(purpose), **kw}
-        return ChatGoogleGenerativeAI(model=model, base_url=self.url, **given)
 
     def _get(self, path: str) -> Outcome:
         if path != "/v1/models":
@@ -365,8 +317,8 @@ class StrictProvider:
                 seconds=time.perf_counter() - begun,
             )
         )
-        if self._ledger is not None and note.purpose != "summarizer":
-            self._ledger.note(pieces, parts, came, answer.hit.cached, answer.hit.written)
+        if self._sent is not None and note.purpose != "summarizer":
+            self._sent.note(pieces, parts, came, answer.hit.cached, answer.hit.written)
         body = wire.events(answer, ask.body) if note.stream else wire.whole(answer)
         return Outcome(200, body, reply.delay, cut)
 
@@ -397,8 +349,3 @@ class StrictProvider:
     def _log(self, exchange: Exchange) -> None:
         with self._lock:
             self.requests.append(exchange)
-
-
-def _headers(purpose: str) -> dict[str, str]:
-    # One connection a call: a client dropped with a live one would warn of a leaked socket.
-    return {"Connection": "close", PURPOSE_HEADER: purpose} if purpose else {"Connection": "close"}

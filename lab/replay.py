@@ -4,23 +4,20 @@ The recorded assistant messages are the model, the recorded results are the tool
 are the clock. Everything between is the graph as a user runs it.
 """
 
-import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, convert_to_openai_messages
+from langchain_core.messages import AIMessage, BaseMessage, convert_to_openai_messages
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import BaseTool
-from langgraph.types import Command
 
 from headwater.graph import build_agent
 from headwater.lab.account import Account, Accountant, Step
-from headwater.lab.provider import Reply, Request, StrictProvider, Totals
-from headwater.lab.script import recorded
+from headwater.lab.player import Player, times_of
+from headwater.lab.provider import StrictProvider, Totals
 from headwater.lab.sessions import Session
 from headwater.lab.survival import Survival, stated_facts, survival
 from headwater.lab.trace import Sample, TraceError
@@ -32,10 +29,6 @@ from headwater.window.compartments import Compartment
 from headwater.window.marks import unstamped
 from headwater.window.policy import Lines
 from headwater.window.render import Renderer
-
-PACE = 10.0
-END = "(end of the recording)"
-_TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True)
@@ -110,98 +103,6 @@ class ReplayReport:
         return self.cost / self.unmanaged if self.unmanaged else 1.0
 
 
-class Player:
-    """A session's assistant messages as a script, its results as tools, its times as a clock."""
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self.replies: Sequence[Reply] = recorded(session)
-        self.rows = [i for i, m in enumerate(session.messages) if isinstance(m, AIMessage)]
-        self.served = 0
-        self.delivered: list[BaseMessage] = []
-        self._given: set[int] = set()
-        self._times = _filled(session)
-
-    def script(self, request: Request) -> Reply:
-        """The next recorded assistant message; behind the last one, a word to stop."""
-        if self.done:
-            return Reply(END)
-        reply = self.replies[self.served]
-        self.delivered.append(self.session.messages[self.rows[self.served]])
-        self.served += 1
-        return reply
-
-    def clock(self) -> float:
-        """When the next request was made, in the recording: at its last input."""
-        row = self.rows[min(self.served, len(self.rows) - 1)]
-        return self._times[max(0, row - 1)]
-
-    @property
-    def done(self) -> bool:
-        """Whether every assistant message has been played."""
-        return self.served >= len(self.rows)
-
-    def inputs(self) -> list[Any]:
-        """What stands before the next assistant message and has not been given yet."""
-        end = self.rows[self.served] if not self.done else len(self.session.messages)
-        rows = [i for i in range(end) if i not in self._given and i not in set(self.rows)]
-        return self._give(rows)
-
-    def result(self, call: dict[str, Any]) -> ToolMessage | Command[Any]:
-        """The recorded result of a call; behind the arc's last call, also what came in meanwhile."""
-        row = self.rows[self.served - 1]
-        end = self.rows[self.served] if not self.done else len(self.session.messages)
-        found = next(
-            (
-                i
-                for i in range(row + 1, end)
-                if i not in self._given and _answers(self.session.messages[i], call["id"])
-            ),
-            None,
-        )
-        message = ToolMessage("(not answered)", tool_call_id=call["id"], name=call["name"])
-        if found is not None:
-            message = self._give([found])[0]  # type: ignore[assignment]
-        arc = self.session.messages[row]
-        assert isinstance(arc, AIMessage)
-        if not arc.tool_calls or call["id"] != arc.tool_calls[-1]["id"]:
-            return message
-        ids = {c["id"] for c in arc.tool_calls}
-        rest = [
-            i
-            for i in range(row + 1, end)
-            if i not in self._given and not any(_answers(self.session.messages[i], known) for known in ids)
-        ]
-        return Command(update={"messages": [message, *self._give(rest)]}) if rest else message
-
-    def tools(self) -> list[BaseTool]:
-        """One tool for each name that the session calls."""
-        names = {c["name"] for m in self.session.messages if isinstance(m, AIMessage) for c in m.tool_calls}
-        return [RecordedTool(name=n, player=self) for n in sorted(names) if _TOOL_NAME.fullmatch(n)]
-
-    def _give(self, rows: Sequence[int]) -> list[BaseMessage]:
-        self._given.update(rows)
-        messages = [self.session.messages[i].model_copy(update={"id": f"row-{i}"}) for i in rows]
-        self.delivered += messages
-        return messages
-
-
-class RecordedTool(BaseTool):
-    """A tool that answers as it did when the session was recorded."""
-
-    name: str
-    description: str = "A recorded tool."
-    args_schema: Any = {"type": "object", "properties": {}}  # noqa: RUF012 - a pydantic field, copied per instance
-    player: Any
-
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002
-        """Answer one call."""
-        return self.player.result(input)
-
-    def _run(self, **kwargs: Any) -> Any:
-        raise NotImplementedError("recorded tools are invoked with the whole call")
-
-
 def replay(
     session: Session,
     policy: WindowPolicy,
@@ -241,7 +142,7 @@ def replay(
             clock=player.clock,
             ttl=prices.ttl,
             foreign_thinking=True,
-            ledger=books.ledger,
+            sent=books.sent,
         ) as provider,
     ):
         main = provider.openai() if wire == "openai" else provider.anthropic()
@@ -284,7 +185,7 @@ def replay(
         facts = stated_facts(
             session.messages[: player.rows[player.served - 1]] if player.served else (), planted
         )
-        last = books.ledger.text(player.served - 1) if player.served else ""
+        last = books.sent.text(player.served - 1) if player.served else ""
         survived = survival(facts, last, memory, session.name, main)
         told_parts = tuple(
             Compartment.from_dict(data) for _, data in memory.archive.compartments(session.name)
@@ -293,14 +194,14 @@ def replay(
         accepted = [x for x in provider.requests if x.status == 200][: player.served]
     broken = [0 < b.cached_tokens < a.input_tokens for a, b in pairwise(accepted)]
     unfaithful = sum(broke and kind == "defer" for kind, broke in zip(kinds[1:], broken, strict=False))
-    plain, log_tokens = unmanaged(session, player, prices)
+    plain, log_tokens = unmanaged(session, prices)
     return ReplayReport(
         name=session.name,
         window=window,
         steps=player.served,
         recorded=len(player.rows),
         totals=totals,
-        cost=sum(prices.read * x.cached_tokens + prices.write * x.written_tokens for x in accepted),
+        cost=sum(x.cost(prices) for x in accepted),
         unmanaged=plain,
         busts=sum(broken),
         unfaithful=unfaithful,
@@ -318,15 +219,16 @@ def replay(
     )
 
 
-def unmanaged(session: Session, player: Player, prices: Prices) -> tuple[float, int]:
+def unmanaged(session: Session, prices: Prices) -> tuple[float, int]:
     """Cost of the session with the whole log sent on every step, in the same tokens; and the log's tokens."""
     renderer = Renderer(Frame(), has_head=False)
     cost = total = cached = 0.0
     last: float | None = None
     sized = 0
+    times = times_of(session)
     for row, message in enumerate(session.messages):
         if isinstance(message, AIMessage):
-            now = player._times[max(0, row - 1)]
+            now = times[max(0, row - 1)]
             warm = cached if last is not None and now - last <= prices.ttl else 0.0
             cost += prices.read * warm + prices.write * (total - warm)
             cached, last = total, now
@@ -336,19 +238,6 @@ def unmanaged(session: Session, player: Player, prices: Prices) -> tuple[float, 
             total += OPENAI.part_tokens("message", part)
             sized += 1
     return cost, int(total)
-
-
-def _filled(session: Session) -> list[float]:
-    """A time for each row: the recorded one, else a steady pace behind the row before; never backwards."""
-    times: list[float] = []
-    for stated in session.times:
-        before = times[-1] if times else 0.0
-        times.append(max(before, stated) if stated is not None else before + PACE)
-    return times
-
-
-def _answers(message: BaseMessage, call_id: str | None) -> bool:
-    return isinstance(message, ToolMessage) and message.tool_call_id == call_id
 
 
 def _damaged(delivered: Sequence[BaseMessage], archived: Sequence[BaseMessage]) -> int:

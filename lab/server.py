@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
 
+PURPOSE_HEADER = "x-headwater-purpose"
+
 
 class Sendable(Protocol):
     """What a request is answered with; see `provider.Outcome`."""
@@ -114,7 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(411)
             return
         raw = self.rfile.read(int(length))
-        purpose = self.headers.get("x-headwater-purpose", "")
+        purpose = self.headers.get(PURPOSE_HEADER, "")
         self._send(self.server.post(self.path.partition("?")[0], raw, purpose))
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name

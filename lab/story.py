@@ -2,27 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
 
-from headwater.lab.ledger import BLOCKS, Part
 from headwater.lab.recording import Session
 from headwater.lab.replay import ReplayReport
+from headwater.lab.sent_requests import Part
+from headwater.lab.usage import Usage, usage_of
 from headwater.window.digest import text_of
 from headwater.window.prices import Prices
 from headwater.window.tokens import count_message
 
 _COMPACTED = frozenset({"compacted", "context_compacted", "compaction", "compact_boundary"})
 _BLOCK = {"system": "contract", "tool": "observations"}
-
-
-class Usage(NamedTuple):
-    """What a provider reported for one request, in tokens."""
-
-    input: int
-    cached: int
-    written: int
 
 
 @dataclass(frozen=True)
@@ -116,11 +109,11 @@ def _replayed(report: ReplayReport) -> Story:
     account, session = report.account, report.session
     assert account is not None
     assert session is not None
-    index = {digest: number for number, digest in enumerate(account.ledger.parts)}
+    index = {digest: number for number, digest in enumerate(account.sent.parts)}
     rows = [i for i, m in enumerate(session.messages) if isinstance(m, AIMessage)]
     inputs = []
     for step, row in zip(account.steps, rows, strict=False):
-        sent = account.ledger.requests[step.number - 1]
+        sent = account.sent.requests[step.number - 1]
         reply = session.messages[row]
         assert isinstance(reply, AIMessage)
         inputs.append(
@@ -136,7 +129,7 @@ def _replayed(report: ReplayReport) -> Story:
             )
         )
     reserve = account.lines.window - account.lines.usable if account.lines else None
-    parts = tuple(account.ledger.parts.values())
+    parts = tuple(account.sent.parts.values())
     messages = tuple(session.messages)
     return Story(report.name, parts, tuple(inputs), messages, _said(session), account.prices, reserve)
 
@@ -166,39 +159,6 @@ def _plain(value: Any) -> str:
     return str(value)
 
 
-def usage_of(raw: Mapping[str, Any] | None) -> Usage | None:
-    """A provider's usage in one form: input is all of it, read and written are parts of it."""
-    if not raw:
-        return None
-    cache = raw.get("cache")
-    if isinstance(cache, Mapping):
-        return _added(raw.get("input"), cache.get("read"), cache.get("write"))
-    if "cacheRead" in raw or "cacheWrite" in raw:
-        return _added(raw.get("input"), raw.get("cacheRead"), raw.get("cacheWrite"))
-    if "cache_read_input_tokens" in raw or "cache_creation_input_tokens" in raw:
-        return _added(
-            raw.get("input_tokens"),
-            raw.get("cache_read_input_tokens"),
-            raw.get("cache_creation_input_tokens"),
-        )
-    details = (
-        raw.get("prompt_tokens_details") or raw.get("input_token_details") or raw.get("input_tokens_details")
-    )
-    details = details if isinstance(details, Mapping) else {}
-    cached = raw.get("cached_input_tokens") or details.get("cached_tokens") or details.get("cache_read")
-    total = raw.get("input_tokens") or raw.get("prompt_tokens") or raw.get("input")
-    if not isinstance(total, int):
-        return None
-    read = cached if isinstance(cached, int) else 0
-    made = details.get("cache_creation")
-    return Usage(total, read, made if isinstance(made, int) else max(0, total - read) if read else 0)
-
-
-def _added(fresh: Any, read: Any, written: Any) -> Usage:
-    a, b, c = (value if isinstance(value, int) else 0 for value in (fresh, read, written))
-    return Usage(a + b + c, b, c)
-
-
 def results_of(messages: Sequence[BaseMessage]) -> dict[str, ToolMessage]:
     """Each call's first result."""
     found: dict[str, ToolMessage] = {}
@@ -206,6 +166,3 @@ def results_of(messages: Sequence[BaseMessage]) -> dict[str, ToolMessage]:
         if isinstance(message, ToolMessage):
             found.setdefault(message.tool_call_id, message)
     return found
-
-
-__all__ = ["BLOCKS", "Input", "Story", "Usage", "results_of", "said_in_calls", "story_of", "usage_of"]

@@ -56,12 +56,20 @@ class Survival:
 def stated_facts(messages: Sequence[BaseMessage], planted: Iterable[str] = ()) -> list[Stated]:
     """What a session states that must not be lost: planted facts, the user's rules, names they rest on."""
     found: dict[str, Stated] = {text: Stated("planted", text) for text in planted if text.strip()}
+    for rule in stated_rules(messages):
+        found.setdefault(rule.text, rule)
+    for name in required_identifiers(messages):
+        found.setdefault(name, Stated("identifier", name))
+    return list(found.values())
+
+
+def stated_rules(messages: Iterable[BaseMessage]) -> list[Stated]:
+    """The rules that a session's user lays down, each once."""
+    found: dict[str, Stated] = {}
     for message in messages:
         if isinstance(message, HumanMessage):
             for kind, sentence in pins_in(text_of(message)):
                 found.setdefault(sentence, Stated(kind, sentence))
-    for name in required_identifiers(messages):
-        found.setdefault(name, Stated("identifier", name))
     return list(found.values())
 
 

@@ -93,8 +93,8 @@ def trace(
         if kind == "watermark":
             lines = Lines(**event["lines"])
             peak, level = max(peak, event["estimate"]), max(level, Level[event["level"]])
-        elif kind in REMEDIES and (kind != "offload" or event.get("tags")):
-            moves.append(kind)
+        elif remedy := remedy_of(event):
+            moves.append(remedy)
         if kind in ("request", "halt"):
             sent: Mapping[str, int] = {}
             if kind == "request":
@@ -124,15 +124,23 @@ def blocks_of(request: Request) -> dict[str, int]:
     tokens["tools"] = count_text(json.dumps(request.raw.get("tools") or [], ensure_ascii=False))
     tokens["contract"] = count_text(request.system)
     for row in request.messages:
-        text = row["text"]
-        if row["role"] == "tool":
-            block = "stubs" if is_only_stub(_MARK.sub("", text)) else "observations"
-        else:
-            block = "history" if text.startswith(OPEN) else "tail"
-        tokens[block] += count_text(text)
+        tokens[block_of_text(row["text"], is_result=row["role"] == "tool")] += count_text(row["text"])
         if row["tool_calls"]:
             tokens["tail"] += count_text(json.dumps(row["tool_calls"], ensure_ascii=False))
     return tokens
+
+
+def block_of_text(text: str, *, is_result: bool) -> str:
+    """Which block of the window a message's text belongs to, as it came over the wire."""
+    if is_result:
+        return "stubs" if is_only_stub(_MARK.sub("", text)) else "observations"
+    return "history" if text.startswith(OPEN) else "tail"
+
+
+def remedy_of(event: Mapping[str, Any]) -> str | None:
+    """The remedy that an event tells of, if it moved anything."""
+    name = str(event.get("type", "")).removeprefix("headwater.")
+    return name if name in REMEDIES and (name != "offload" or event.get("tags")) else None
 
 
 def _sent(event: Mapping[str, Any], blocks: Sequence[Mapping[str, int]], number: int) -> dict[str, int]:

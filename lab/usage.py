@@ -8,8 +8,13 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from headwater.lab.sessions import Session
 from headwater.window.tokens import count_message
 
-_WHOLE = ("prompt_tokens", "input_tokens", "input")
-_CACHED_APART = ("cache_creation_input_tokens", "cache_read_input_tokens", "cacheRead", "cacheWrite")
+
+class Usage(NamedTuple):
+    """What a provider reported for one request, in tokens."""
+
+    input: int
+    cached: int
+    written: int
 
 
 class Point(NamedTuple):
@@ -31,23 +36,40 @@ class Point(NamedTuple):
     reported: int
 
 
-def reported_input(usage: Mapping[str, Any] | None) -> int:
-    """Input tokens in a recorded usage, cached ones included; 0 where none are reported.
+def usage_of(raw: Mapping[str, Any] | None) -> Usage | None:
+    """A provider's usage in one form: input is all of it, read and written are parts of it."""
+    if not raw:
+        return None
+    cache = raw.get("cache")
+    if isinstance(cache, Mapping):
+        return _added(raw.get("input"), cache.get("read"), cache.get("write"))
+    if "cacheRead" in raw or "cacheWrite" in raw:
+        return _added(raw.get("input"), raw.get("cacheRead"), raw.get("cacheWrite"))
+    apart = "cache_read_input_tokens" in raw or "cache_creation_input_tokens" in raw
+    if apart and "prompt_tokens" not in raw:
+        return _added(
+            raw.get("input_tokens"),
+            raw.get("cache_read_input_tokens"),
+            raw.get("cache_creation_input_tokens"),
+        )
+    details = (
+        raw.get("prompt_tokens_details") or raw.get("input_token_details") or raw.get("input_tokens_details")
+    )
+    details = details if isinstance(details, Mapping) else {}
+    # Gateways that answer in OpenAI's words put Anthropic's beside them; the prompt's count holds them.
+    names = (raw.get("cached_input_tokens"), raw.get("cache_read_input_tokens"))
+    cached = next(filter(None, (*names, details.get("cached_tokens"), details.get("cache_read"))), None)
+    total = raw.get("input_tokens") or raw.get("prompt_tokens") or raw.get("input")
+    if not isinstance(total, int):
+        return None
+    read = cached if isinstance(cached, int) else 0
+    made = details.get("cache_creation")
+    return Usage(total, read, made if isinstance(made, int) else max(0, total - read) if read else 0)
 
-    Names differ: OpenAI's input holds what was cached, Anthropic's and the programs that follow it do not.
 
-    Example:
-        >>> reported_input({"input_tokens": 10, "cache_read_input_tokens": 7})
-        17
-        >>> reported_input({"input_tokens": 24_005, "cached_input_tokens": 2_432})
-        24005
-    """
-    if not usage:
-        return 0
-    whole = next((usage[name] for name in _WHOLE if name in usage), 0)
-    cache = usage.get("cache")
-    apart = sum(cache.values()) if isinstance(cache, Mapping) else 0
-    return int(whole + apart + sum(usage.get(name) or 0 for name in _CACHED_APART))
+def _added(fresh: Any, read: Any, written: Any) -> Usage:
+    a, b, c = (value if isinstance(value, int) else 0 for value in (fresh, read, written))
+    return Usage(a + b + c, b, c)
 
 
 def points(session: Session) -> Iterator[Point]:
@@ -58,9 +80,9 @@ def points(session: Session) -> Iterator[Point]:
         moved = _moved(sizes, session.messages, row, meta)
         revision += moved
         if isinstance(message, AIMessage):
-            reported = reported_input(session.usage[row])
-            if reported:
-                yield Point(row, str(meta.get("model") or ""), revision, sum(sizes.values()), reported)
+            usage = usage_of(session.usage[row])
+            if usage is not None and usage.input:
+                yield Point(row, str(meta.get("model") or ""), revision, sum(sizes.values()), usage.input)
         sizes[row] = count_message(message)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from langchain_core.messages import AIMessage
 
 from headwater.lab.diseases import Finding
-from headwater.lab.ledger import common
+from headwater.lab.sent_requests import common
 from headwater.lab.story import Input, Story, results_of, said_in_calls
 from headwater.lab.survival import flat
 from headwater.window.digest import text_of

@@ -86,6 +86,11 @@ class Wire(Protocol):
         """The answer as server-sent events."""
 
 
+def row(role: str, text: str, **more: Any) -> dict[str, Any]:
+    """A message as scripts see it, in every wire's `view`."""
+    return {"role": role, "text": text, "tool_calls": [], "tool_call_id": None, "thinking": "", **more}
+
+
 def text_tokens(*texts: Any) -> int:
     """Tokens of several texts, each by itself; None counts nothing."""
     return sum(count_text(str(text)) for text in texts if text)

@@ -13,6 +13,7 @@ from headwater.lab.wire import (
     Answer,
     View,
     json_tokens,
+    row,
     slices,
     text_tokens,
 )
@@ -123,7 +124,7 @@ def _rows(role: str, blocks: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for block in blocks:
         if block.get("type") == "tool_result":
             text = "".join(str(inner.get("text", "")) for inner in blocks_of(block.get("content")))
-            yield _row("tool", text, tool_call_id=block.get("tool_use_id"))
+            yield row("tool", text, tool_call_id=block.get("tool_use_id"))
     rest = [block for block in blocks if block.get("type") != "tool_result"]
     if rest or not blocks:
         calls = [
@@ -132,11 +133,7 @@ def _rows(role: str, blocks: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             if b.get("type") == "tool_use"
         ]
         text, thinking = ("".join(str(b.get(k, "")) for b in rest) for k in ("text", "thinking"))
-        yield _row(role, text, tool_calls=calls, thinking=thinking)
-
-
-def _row(role: str, text: str, **more: Any) -> dict[str, Any]:
-    return {"role": role, "text": text, "tool_calls": [], "tool_call_id": None, "thinking": "", **more}
+        yield row(role, text, tool_calls=calls, thinking=thinking)
 
 
 _Delta = dict[str, Any]

@@ -13,6 +13,7 @@ from headwater.lab.wire import (
     Answer,
     View,
     json_tokens,
+    row,
     slices,
     text_tokens,
 )
@@ -81,7 +82,7 @@ class GeminiWire:
     def view(self, body: dict[str, Any]) -> View:
         """Function responses as rows of their own, the role `model` as `assistant`."""
         system = "\n".join(str(p.get("text", "")) for p in parts_of(field_of(body, "systemInstruction")))
-        rows = [row for content in contents_of(body) for row in _rows(content)]
+        rows = [found for content in contents_of(body) for found in _rows(content)]
         return system, rows, [str(declared["name"]) for declared in _declared(body)]
 
     def cap(self, body: dict[str, Any]) -> int | None:
@@ -138,7 +139,7 @@ def _part_tokens(part: dict[str, Any]) -> int:
 
 def _rows(content: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for response in parts_of(content, "functionResponse"):
-        yield _row("tool", _said(response.get("response")), tool_call_id=response.get("id"))
+        yield row("tool", _said(response.get("response")), tool_call_id=response.get("id"))
     rest = [part for part in parts_of(content) if field_of(part, "functionResponse") is None]
     if rest:
         calls = [
@@ -150,7 +151,7 @@ def _rows(content: dict[str, Any]) -> Iterator[dict[str, Any]]:
             for thought in (True, False)
         )
         role = "assistant" if content.get("role") == "model" else "user"
-        yield _row(role, text, tool_calls=calls, thinking=thinking)
+        yield row(role, text, tool_calls=calls, thinking=thinking)
 
 
 def _said(response: Any) -> str:
@@ -160,10 +161,6 @@ def _said(response: Any) -> str:
         if isinstance(only, str):
             return only
     return json.dumps(response, ensure_ascii=False)
-
-
-def _row(role: str, text: str, **more: Any) -> dict[str, Any]:
-    return {"role": role, "text": text, "tool_calls": [], "tool_call_id": None, "thinking": "", **more}
 
 
 def _answered(answer: Answer) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from headwater.lab.wire import (
     Answer,
     View,
     json_tokens,
+    row,
     slices,
     text_tokens,
 )
@@ -133,13 +134,13 @@ def _row(message: dict[str, Any]) -> dict[str, Any]:
         {"name": c["function"]["name"], "args": _parsed(c["function"]["arguments"]), "id": c["id"]}
         for c in message.get("tool_calls") or []
     ]
-    return {
-        "role": message["role"],
-        "text": "".join(str(block.get("text", "")) for block in blocks_of(message.get("content"))),
-        "tool_calls": calls,
-        "tool_call_id": message.get("tool_call_id"),
-        "thinking": message.get("reasoning_content", ""),
-    }
+    return row(
+        message["role"],
+        "".join(str(block.get("text", "")) for block in blocks_of(message.get("content"))),
+        tool_calls=calls,
+        tool_call_id=message.get("tool_call_id"),
+        thinking=message.get("reasoning_content", ""),
+    )
 
 
 def _parsed(arguments: str) -> Any:

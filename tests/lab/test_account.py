@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from headwater.lab.account import Account, Accountant
-from headwater.lab.ledger import Ledger
 from headwater.lab.prefix_cache import Piece, PrefixCache
 from headwater.lab.replay import ReplayReport, replay
+from headwater.lab.sent_requests import SentRequests
 from headwater.lab.sessions import Session
 from headwater.window import Prices, WindowPolicy
 
@@ -35,7 +35,7 @@ class Hand:
             self.books.saver.serde.dumps_typed(b"x" * saved)
         hit = self.cache.visit("m", pieces)
         parts = [("message", {"role": "user", "content": name}) for name in names]
-        self.books.ledger.note(pieces, parts, self.now, hit.cached, hit.written)
+        self.books.sent.note(pieces, parts, self.now, hit.cached, hit.written)
         self.books.event({"type": "headwater.request", "kind": "execute" if events else "defer"})
 
 
@@ -102,13 +102,13 @@ def test_every_figure_of_a_twelve_step_session_is_the_one_computed_by_hand() -> 
 def test_the_kinds_of_tokens_add_up_whatever_is_sent(requests: list[tuple[list[int], int]]) -> None:
     now = 0.0
     cache = PrefixCache(ttl=300, clock=lambda: now)
-    ledger = Ledger()
+    kept = SentRequests()
     for names, gap in requests:
         now += gap
         pieces = [Piece(str(n).encode(), n + 1) for n in names]
         hit = cache.visit("m", pieces)
-        ledger.note(pieces, [("message", {"content": str(n)}) for n in names], now, hit.cached, hit.written)
-    for spent, sent in zip(ledger.spent(), ledger.requests, strict=True):
+        kept.note(pieces, [("message", {"content": str(n)}) for n in names], now, hit.cached, hit.written)
+    for spent, sent in zip(kept.spent(), kept.requests, strict=True):
         assert sum(spent) == sent.total
         assert min(spent) >= 0
         assert spent.written == sent.written

@@ -8,10 +8,11 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 
 from headwater.lab.diagnosis import DISEASES, diagnose
 from headwater.lab.diseases import Finding, squeeze_out
-from headwater.lab.ledger import Part
 from headwater.lab.replay import replay
+from headwater.lab.sent_requests import Part
 from headwater.lab.sessions import Session, load_session
-from headwater.lab.story import Input, Story, usage_of
+from headwater.lab.story import Input, Story
+from headwater.lab.usage import usage_of
 from headwater.window import WindowPolicy
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data" / "sessions"
@@ -187,6 +188,7 @@ def test_e23_a_replay_is_diagnosed_by_what_was_really_sent() -> None:
         ({"input_tokens": 100, "cached_input_tokens": 80, "output_tokens": 3}, (100, 80, 20)),
         ({"input": 7, "output": 1, "cacheRead": 50, "cacheWrite": 3}, (60, 50, 3)),
         ({"input": 7, "output": 1, "cache": {"read": 50, "write": 3}}, (60, 50, 3)),
+        ({"prompt_tokens": 70, "cache_read_input_tokens": 64}, (70, 64, 6)),
         ({"prompt_tokens": 70, "prompt_tokens_details": {"cached_tokens": 64}}, (70, 64, 6)),
         ({"input_tokens": 9, "input_token_details": {"cache_read": 4, "cache_creation": 2}}, (9, 4, 2)),
     ],
@@ -199,9 +201,12 @@ def test_usage_of_every_provider_is_read_in_one_form(
 
 @pytest.mark.skipif(not SHARED.exists(), reason="needs ../shared")
 def test_every_recorded_session_can_be_diagnosed() -> None:
-    for path in sorted(SHARED.glob("*/*.jsonl"))[::7]:
-        for found in diagnose(load_session(path)):
-            assert found.disease in DISEASES
-            assert found.step >= 1
-            assert found.evidence
-            assert found.remedy
+    paths = sorted(SHARED.glob("*/*.jsonl"))[::7]
+    every = [found for path in paths for found in diagnose(load_session(path))]
+    # Long sessions that nobody governs: most that is looked for is there.
+    assert len({found.disease for found in every}) >= len(DISEASES) // 2
+    for found in every:
+        assert found.disease in DISEASES
+        assert found.step >= 1
+        assert found.evidence
+        assert found.remedy

@@ -8,13 +8,14 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.tools import tool
 
 from benchmarks.ablation import page as ablation_page
-from benchmarks.kept import Task, run
+from benchmarks.economy import ThresholdPolicy
+from benchmarks.mechanisms import SWITCHES
 from benchmarks.peer_page import draw, page
 from benchmarks.peer_replay import Cell, PeerPlayer
 from benchmarks.peer_systems import SYSTEMS, cell_of
-from benchmarks.quick import quick_client
-from benchmarks.subset import Asked, Sized, choose
-from benchmarks.switches import SWITCHES
+from benchmarks.quick_client import quick_client
+from benchmarks.results import Task, run
+from benchmarks.sessions import Asked, Sized, choose
 from headwater.lab.provider import Reply, StrictProvider
 from headwater.lab.replay import replay
 from headwater.lab.sessions import Session
@@ -83,6 +84,15 @@ def test_deepagents_facts_are_in_reach_by_its_history_file() -> None:
     assert cell.told_cost == pytest.approx(cell.told_tokens)
     assert cell.in_reach > 0
     assert cell.lost == 0
+
+
+@pytest.mark.parametrize(
+    ("window", "line"), [(4_000, 3_000), (8_000, 6_000), (32_000, 24_000), (200_000, 170_000)]
+)
+def test_the_threshold_has_its_line_in_small_windows_too(window: int, line: int) -> None:
+    lines = ThresholdPolicy(window=window).lines()
+    assert lines.compact == line
+    assert 0 < lines.offload < lines.compact < lines.exhausted < lines.window
 
 
 def test_a_system_prompt_is_given_once_and_never_missing() -> None:

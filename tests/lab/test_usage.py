@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from benchmarks.calibration import BOUND, ENOUGH, guess_all, measure, p95, report
 from headwater.lab.sessions import Session
-from headwater.lab.usage import Point, points, reported_input
+from headwater.lab.usage import Point, points, usage_of
 from headwater.window.tokens import count_message
 
 SESSIONS = Path(__file__).parents[2].parent / "shared" / "data" / "sessions"
@@ -27,7 +27,8 @@ SESSIONS = Path(__file__).parents[2].parent / "shared" / "data" / "sessions"
     ],
 )
 def test_m17_what_was_charged_is_read_under_every_name(usage: dict[str, Any] | None, tokens: int) -> None:
-    assert reported_input(usage) == tokens
+    found = usage_of(usage)
+    assert (found.input if found else 0) == tokens
 
 
 def recording(rows: list[tuple[BaseMessage, dict[str, Any]]]) -> Session:

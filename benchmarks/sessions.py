@@ -65,3 +65,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep", type=Path, help="a file that keeps results; what it holds is not played again"
     )
+
+
+def chosen_by(benchmark: str, asked: argparse.Namespace) -> str:
+    """How the sessions were chosen, in words and by which command; "" where all were played."""
+    given = {name: getattr(asked, name) for name in ("window", "sessions", "most")}
+    if not (given["sessions"] or given["most"]):
+        return ""
+    options = [
+        f"--{name} {' '.join(map(str, values if isinstance(values, list) else [values]))}"
+        for name, values in given.items()
+        if values
+    ]
+    command = f"python -m benchmarks {benchmark} {' '.join(options)}"
+    return (
+        f"A part of the recorded sessions was played: `{command}`, which takes sessions "
+        "larger than the window and not larger than `--most`, the largest of each source in turn. Other "
+        "sessions would give other figures."
+    )

@@ -7,15 +7,13 @@ leaves out.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from headwater.lab.prefix_cache import Piece
-from headwater.window.context import OPEN
+from headwater.lab.trace import BLOCKS, block_of_text
 from headwater.window.prices import Prices
-from headwater.window.stubs import is_only_stub
 
-BLOCKS = ("tools", "contract", "history", "tail", "stubs", "observations")
 _NOT_SAID = frozenset({"type", "role", "id", "tool_call_id", "tool_use_id", "cache_control", "signature"})
 
 
@@ -62,15 +60,11 @@ class Spent(NamedTuple):
 
 
 @dataclass
-class Ledger:
+class SentRequests:
     """Every accepted request of a run, each distinct part's text once."""
 
-    parts: dict[bytes, Part]
-    requests: list[Sent]
-
-    def __init__(self) -> None:
-        self.parts = {}
-        self.requests = []
+    parts: dict[bytes, Part] = field(default_factory=dict)
+    requests: list[Sent] = field(default_factory=list)
 
     def note(
         self,
@@ -139,9 +133,8 @@ def block_of(kind: str, part: Any, text: str) -> str:
         return "tools"
     if kind == "system" or role in ("system", "developer"):
         return "contract"
-    if role == "tool" or (isinstance(part, dict) and part.get("type") == "tool_result"):
-        return "stubs" if is_only_stub(_unmarked(text)) else "observations"
-    return "history" if text.startswith(OPEN) else "tail"
+    is_result = role == "tool" or (isinstance(part, dict) and part.get("type") == "tool_result")
+    return block_of_text(text, is_result=is_result)
 
 
 def text_of_part(part: Any) -> str:
@@ -169,8 +162,3 @@ def _arguments(raw: str) -> Iterator[str]:
         yield from _said(json.loads(raw))
     except ValueError:
         yield raw
-
-
-def _unmarked(text: str) -> str:
-    head, mark, rest = text.partition("§ ")
-    return rest if mark and head.startswith("§") and head[1:].isdigit() else text
