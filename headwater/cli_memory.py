@@ -7,22 +7,20 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headwater.cli_kit import Misuse, console
+from headwater.cli_kit import FAILED, OK, add_memory, console, memory_folder
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from headwater.memory import Fact, Memory
 
-_OK, _FAILED = 0, 1
+_TIMES = ("created", "valid_from")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the actions and their options."""
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument(
-        "--memory", dest="root", type=Path, default=Path(".headwater"), metavar="DIR", help="(.headwater)"
-    )
+    add_memory(common)
     common.add_argument("--tenant", default="default", help="whose facts (default)")
     common.add_argument("--project", default="default", help="of which project (default)")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
@@ -63,20 +61,14 @@ def run(args: argparse.Namespace) -> int:
     """Run one action; 0, or 1 where an import refused something.
 
     Raises:
-        Misuse, StorageError: The user's to mend.
+        Misuse, FactRefused, UnknownFact, NotesError, StorageError: The user's to mend.
     """
-    from headwater.memory import FactRefused, Memory, StorageError
-    from headwater.memory.facts import UnknownFact
-    from headwater.memory.notes import NotesError
+    from headwater.memory import Memory
 
-    if args.action != "import" and not args.root.is_dir():
-        raise StorageError(f"no memory in {str(args.root)!r}: name its folder with --memory")
-    try:
-        with Memory(args.root, tenant=args.tenant, project=args.project) as memory:
-            done: int = globals()[f"_{args.action}"](args, memory, console())
-            return done
-    except (FactRefused, UnknownFact, NotesError) as error:
-        raise Misuse(str(error)) from error
+    root = memory_folder(args, new=args.action == "import")
+    with Memory(root, tenant=args.tenant, project=args.project) as memory:
+        done: int = globals()[f"_{args.action}"](args, memory, console())
+        return done
 
 
 def _list(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
@@ -86,19 +78,19 @@ def _list(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
             print(json.dumps(fact.to_value(), ensure_ascii=False))
     else:
         _print(facts, out)
-    return _OK
+    return OK
 
 
 def _search(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
     _print([fact for fact, _ in memory.facts.search(args.query, args.k)], out)
-    return _OK
+    return OK
 
 
 def _show(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
     for name, value in memory.facts.get(args.id).to_value().items():
         shown = datetime.fromtimestamp(value).isoformat(" ", "seconds") if name in _TIMES else value
         out.print(f"{name:14} {shown}", markup=False, highlight=False)
-    return _OK
+    return OK
 
 
 def _edit(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
@@ -110,14 +102,14 @@ def _edit(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
     if changed != fact:
         memory.facts.restore(changed)
     _print([changed], out)
-    return _OK
+    return OK
 
 
 def _export(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
     from headwater.memory.notes import export_facts
 
     out.print(f"{export_facts(memory.facts, args.folder):,} facts written to {args.folder}", markup=False)
-    return _OK
+    return OK
 
 
 def _import(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
@@ -127,7 +119,7 @@ def _import(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
     out.print(f"{done.new:,} new, {done.changed:,} changed, {done.same:,} as they were", markup=False)
     for reason in done.refused:
         out.print(f"refused: {reason}", markup=False, highlight=False)
-    return _FAILED if done.refused else _OK
+    return FAILED if done.refused else OK
 
 
 def _forget(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
@@ -137,10 +129,7 @@ def _forget(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
     out.print(f"forgotten: {gone.content}", markup=False, highlight=False)
     for session in gone.sessions:
         out.print(f"erased from the archive: session {session}", markup=False, highlight=False)
-    return _OK
-
-
-_TIMES = ("created", "valid_from")
+    return OK
 
 
 def _print(facts: list["Fact"], out: "Console") -> None:
