@@ -1,5 +1,7 @@
 """What is sent costs: when it pays to move the window, and that a session grows no dearer by the step."""
 
+from dataclasses import replace
+
 from langchain_core.messages import ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -14,6 +16,7 @@ from tests.graph.world import (
     clean_run,
     config,
     inspector,
+    kinds,
     of,
     says,
     turns_of,
@@ -44,11 +47,13 @@ def test_e4_tokens_sent_grow_linearly_not_with_the_square(memory: Memory) -> Non
 
 
 def test_m16_without_the_chain_the_same_task_does_not_fit(memory: Memory) -> None:
-    """M16, ablation: offloading off, the same script needs summaries; both off, it is stopped."""
-    outcomes = {}
+    """M16, ablation: offloading off, the same script needs summaries; both off, only reclaim is left."""
+    acted: dict[str, list[str]] = {}
+    none = WindowPolicy(window=WINDOW, min_result=100_000, min_arguments=100_000)
     for name, policy in {
         "offload": WindowPolicy(window=WINDOW),
-        "no offload": WindowPolicy(window=WINDOW, min_result=100_000, min_arguments=100_000),
+        "no offload": none,
+        "neither": replace(none, summarise="never"),
     }.items():
         with StrictProvider(turns_of(14), window=WINDOW) as provider:
             agent = build_agent(
@@ -63,8 +68,11 @@ def test_m16_without_the_chain_the_same_task_does_not_fit(memory: Memory) -> Non
             for _ in range(14):
                 events += watch(agent, says("Inspect one more."), config(name))
             clean_run(provider)
-        outcomes[name] = len(of(events, "summarize"))
-    assert outcomes["offload"] < outcomes["no offload"]
+        acted[name] = kinds(events)
+    assert acted["offload"].count("summarize") < acted["no offload"].count("summarize")
+    assert "offload" not in acted["neither"]
+    assert "summarize" not in acted["neither"]
+    assert "reclaim" in acted["neither"]
 
 
 def test_prices_uncached_offload_early(memory: Memory) -> None:

@@ -1,6 +1,7 @@
 """The lines hold: every call is measured first, and what is done about it comes in its order."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -11,6 +12,7 @@ from headwater import Memory, WindowPolicy, build_agent
 from headwater.lab.provider import Reply, Request, StrictProvider, ToolCall
 from tests.graph.world import (
     IN_LINE,
+    TIGHT,
     WINDOW,
     Event,
     Recorder,
@@ -166,7 +168,8 @@ def test_m6_old_history_is_summarised_at_the_compact_line(memory: Memory) -> Non
 
 def test_never_summarise_leaves_it_to_reclaim(memory: Memory) -> None:
     with StrictProvider(turns_of(40), window=WINDOW) as provider:
-        policy = WindowPolicy(window=WINDOW, offload=0.3, compact=0.42, summarise="never")
+        # Nothing is large enough to be offloaded: what a summary would have freed is reclaimed.
+        policy = replace(TIGHT, summarise="never", min_result=100_000)
         agent = build_agent(
             provider.openai(),
             tools=[inspector(400)],
@@ -179,6 +182,7 @@ def test_never_summarise_leaves_it_to_reclaim(memory: Memory) -> None:
             events += watch(agent, says(f"Order {number}."), config())
         clean_run(provider)
     assert of(events, "summarize") == []
+    assert of(events, "reclaim")
 
 
 def test_m3_m4_every_estimate_sent_leaves_the_reserve(memory: Memory) -> None:

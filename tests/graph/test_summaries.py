@@ -126,6 +126,11 @@ def test_e11_the_digest_keeps_rules_and_results_and_drops_process(memory: Memory
     final = shown(asked[-1])
     assert "Never open valve V-0." in final
     assert "Never open valve V-1." in final
+    # The task note has them as well, so the told history is looked at by itself.
+    told = final.partition("## What happened so far")[2].partition("### Work state")[0]
+    assert "Never open valve V-0." in told
+    assert "Never open valve V-1." in told
+    assert "Done with this one." not in told
 
 
 def test_m15_partials_are_capped_and_stay_far_from_the_window(memory: Memory) -> None:
