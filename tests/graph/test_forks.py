@@ -1,11 +1,13 @@
 """Forks, undo, suspended sessions: the trunk stays as it is, and what comes back is what was there."""
 
+import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
 
 from headwater import Memory, SubAgent, build_agent
 from headwater.graph import sessions as s
@@ -26,6 +28,7 @@ from tests.graph.world import (
     delegating,
     echo,
     inspector,
+    memory_in,
     results,
     says,
     turns_of,
@@ -38,8 +41,7 @@ def agent_of(provider: StrictProvider, memory: Memory, **kw: Any) -> Agent:
         tools=[inspector(300)],
         policy=TIGHT,
         memory=memory,
-        checkpointer=InMemorySaver(),
-        **kw,
+        **{"checkpointer": InMemorySaver(), **kw},
     )
 
 
@@ -49,15 +51,27 @@ def rendered(agent: Agent, values: dict[str, Any]) -> list[Any]:
     return [(m.type, m.content) for m in render(frame, values["messages"], texts)]
 
 
-@pytest.fixture
-def long(memory: Memory) -> Any:
-    """An agent with a session of 500 messages: edits, stubs and compartments in it."""
-    asked = Recorder(turns_of(400))
-    with StrictProvider(asked, window=WINDOW) as provider:
-        agent = agent_of(provider, memory)
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of a session of 500 messages: edits, stubs and compartments in it. It is led once."""
+    root = tmp_path_factory.mktemp("long")
+    saver = SqliteSaver.from_conn_string(str(root / "c.sqlite"))
+    with StrictProvider(turns_of(400), window=WINDOW) as provider, memory_in(root) as memory, saver as opened:
+        agent = agent_of(provider, memory, checkpointer=opened)
         for number in range(125):
             agent.invoke(says(f"Order {number}."), config())
-        yield agent, asked, provider
+        clean_run(provider)
+    return root
+
+
+@pytest.fixture
+def long(kept: Path, memory: Memory) -> Any:
+    """An agent that goes on with a copy of that session."""
+    shutil.copytree(kept, memory.root, dirs_exist_ok=True)
+    asked = Recorder(turns_of(400))
+    saver = SqliteSaver.from_conn_string(str(memory.root / "c.sqlite"))
+    with StrictProvider(asked, window=WINDOW) as provider, saver as opened:
+        yield agent_of(provider, memory, checkpointer=opened), asked, provider
 
 
 def test_m25_twenty_forks_of_a_500_message_session(long: Any, memory: Memory) -> None:
