@@ -4,11 +4,13 @@ Without settings a scripted explorer plays it; ask it to explore "in 40 steps". 
 
     HEADWATER_MODEL=openai:gpt-5.4 OPENAI_API_KEY=… langgraph dev
 
-HEADWATER_SUMMARIZER, HEADWATER_WINDOW (tokens) and HEADWATER_MEMORY (a folder) may be set too. There is no
-checkpointer and no store in the graph: the server brings them.
+HEADWATER_SUMMARIZER may be set too; policy, prices and memory are the settings of docs/configuration.md, such
+as HEADWATER_WINDOW. There is no checkpointer and no store in the graph: the server brings them.
 """
 
 import os
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -16,12 +18,17 @@ from langchain_core.tools import tool
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import interrupt
 
-from headwater import Memory, SubAgent, WindowPolicy, build_agent
+from headwater import Memory, SubAgent, build_agent
+from headwater.demo import DEFAULT_WINDOW, PACKAGES, scripted
 from headwater.lab.codebase_tools import Codebase
+from headwater.settings import Settings
 
 SYSTEM = (
     "You explore a code base with your tools and report what you find. Before you conclude, ask the user."
 )
+
+# The scripted models are served as long as the process that serves the graph.
+_served = ExitStack()
 
 
 @tool
@@ -30,28 +37,16 @@ def ask_user(question: str) -> str:
     return str(interrupt({"question": question}))
 
 
-def scripted(window: int) -> tuple[BaseChatModel, BaseChatModel]:
-    """The demo's explorer and its summarizer, behind a strict server in this process."""
-    from headwater.lab.chronicler import chronicler
-    from headwater.lab.explorer import Explorer
-    from headwater.lab.provider import ModelSpec, StrictProvider, by_model
-
-    cap = max(256, min(2_048, window // 8))
-    windows = {"explorer": ModelSpec(window, cap), "summarizer": ModelSpec(128_000)}
-    script = by_model({"explorer": Explorer(), "summarizer": chronicler})
-    # It lives as long as the process that serves the graph.
-    provider = StrictProvider(script, models=windows).__enter__()
-    return provider.openai("explorer", max_tokens=cap), provider.openai("summarizer")
-
-
 def demo() -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The graph, by the settings in the environment."""
-    window = int(os.environ.get("HEADWATER_WINDOW", "32000"))
-    model: str | BaseChatModel | None = os.environ.get("HEADWATER_MODEL")
+    """The graph, by the settings of the project and of the environment."""
+    named = os.environ.get("HEADWATER_MODEL")
+    model: str | BaseChatModel | None = named
     summarizer: str | BaseChatModel | None = os.environ.get("HEADWATER_SUMMARIZER")
+    settings = Settings.load(model=named or "")
+    window = settings.policy.window or DEFAULT_WINDOW
     if model is None:
-        model, summarizer = scripted(window)
-    look = Codebase.installed("langgraph", "langchain_core").tools()
+        model, _, summarizer, _ = _served.enter_context(scripted(window))
+    look = Codebase.installed(*PACKAGES).tools()
     reader = SubAgent(
         "reader", "Reads one module and reports its classes.", "You read one module and report.", look
     )
@@ -61,8 +56,9 @@ def demo() -> CompiledStateGraph[Any, Any, Any, Any]:
         system_prompt=SYSTEM,
         subagents=[reader],
         summarizer=summarizer,
-        policy=WindowPolicy(window=window),
-        memory=Memory(os.environ.get("HEADWATER_MEMORY", ".headwater")),
+        policy=replace(settings.policy, window=window),
+        prices=settings.prices,
+        memory=Memory(settings.memory),
         name="demo",
     )
 

@@ -33,11 +33,16 @@ _EXITS = (
 )
 # Where the mistakes of a user are named; only what has been imported can have been raised.
 _MISTAKES = (
+    ("headwater.demo", "FolderInUse"),
     ("headwater.graph.build", "UnknownModel"),
     ("headwater.memory.database", "StorageError"),
     ("headwater.memory.dream_change", "DreamError"),
+    ("headwater.memory.fact", "FactRefused"),
+    ("headwater.memory.facts", "UnknownFact"),
+    ("headwater.memory.notes", "NotesError"),
     ("headwater.nodes.agent", "OverflowUnresolved"),
     ("headwater.nodes.engine", "WindowTooSmall"),
+    ("headwater.real_model", "ModelUnavailable"),
     ("headwater.settings", "SettingsError"),
     ("headwater.window.policy", "PolicyError"),
 )
@@ -76,8 +81,6 @@ def _run(name: str | None, words: Sequence[str]) -> int:
     args = _parser(name)[0].parse_args(words)
     try:
         return _command(args.command).run(args)
-    except Misuse as error:
-        return _refuse(str(error))
     except _mistakes() as error:
         return _refuse(str(error))
     except ImportError as error:
@@ -121,7 +124,7 @@ def _command(name: str) -> Command:
 
 def _mistakes() -> tuple[type[Exception], ...]:
     found = (getattr(sys.modules.get(module), name, None) for module, name in _MISTAKES)
-    return tuple(error for error in found if error is not None)
+    return (Misuse, *(error for error in found if error is not None))
 
 
 def _refuse(text: str) -> int:

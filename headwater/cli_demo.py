@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from headwater.cli_kit import Misuse, add_language, console, positive
+from headwater.cli_kit import Misuse, add_language, console, positive, tokens
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,7 +16,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--model", metavar="PROVIDER:NAME", help="a real model, e.g. openai:gpt-5.4 (costs money)"
     )
     parser.add_argument(
-        "--window", type=positive, default=32_000, metavar="N", help="tokens (default: %(default)s)"
+        "--window", type=tokens, default=32_000, metavar="N", help="tokens (default: %(default)s)"
     )
     parser.add_argument(
         "--steps", type=positive, default=360, metavar="N", help="model calls (default: %(default)s)"
@@ -29,14 +29,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the demo."""
-    from headwater.demo import FolderInUse, Options, run_demo
-    from headwater.demo_model import ModelUnavailable, client_errors
+    from headwater.demo import Options, run_demo
+    from headwater.real_model import client_errors
 
     options = Options(args.model, args.window, args.lang, args.keep, args.steps)
     try:
         return run_demo(options, console())
-    except (FolderInUse, ModelUnavailable) as error:
-        raise Misuse(str(error)) from error
     except client_errors() as error:
         if args.model is None:
             raise

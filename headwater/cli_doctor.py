@@ -1,9 +1,8 @@
 """`headwater doctor`: what Headwater works with here, what it has learned, and what to do."""
 
 import argparse
-from pathlib import Path
 
-from headwater.cli_kit import FAILED, OK, add_json, add_language, positive, show_json
+from headwater.cli_kit import FAILED, OK, add_json, add_language, add_memory, show_json, tokens
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,10 +18,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="the model to look up; where its key is set it is sent one small request",
     )
     parser.add_argument("--no-request", action="store_true", help="send nothing")
-    parser.add_argument("--window", type=positive, metavar="N", help="a window set by hand, tokens")
-    parser.add_argument(
-        "--memory", type=Path, metavar="DIR", help="default: what the settings say, else .headwater"
-    )
+    parser.add_argument("--window", type=tokens, metavar="N", help="a window set by hand, tokens")
+    add_memory(parser)
     add_json(parser)
     add_language(parser)
 
@@ -33,8 +30,8 @@ def run(args: argparse.Namespace) -> int:
     from headwater.settings import Settings
 
     settings = Settings.load(model=args.model or "")
-    window, memory = args.window or settings.policy.window, args.memory or settings.memory
-    findings = examine(args.model, window, memory, args.lang, request=not args.no_request)
+    memory, ask = args.memory or settings.memory, not args.no_request
+    findings = examine(args.model, args.window, memory, args.lang, policy=settings.policy, request=ask)
     findings.append(look_at_settings(settings, args.lang))
     if args.json:
         show_json(as_json(findings))

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headwater.cli_kit import FAILED, OK, Misuse, add_json, positive, show_json
+from headwater.cli_kit import FAILED, OK, add_json, add_memory, memory_folder, show_json, tokens
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -32,13 +32,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="the runs so far, newest first")
     parser.add_argument("--hours", default="02:00-06:00", metavar="H-H", help="local time (%(default)s)")
     parser.add_argument("--model", metavar="PROVIDER:NAME", help="asked where judgement is needed; none else")
-    parser.add_argument(
-        "--budget", type=positive, default=100_000, metavar="N", help="tokens a run (100,000)"
-    )
+    parser.add_argument("--budget", type=tokens, default=100_000, metavar="N", help="tokens a run (100,000)")
     parser.add_argument("--project", type=Path, default=Path(), metavar="DIR", help="its files (here)")
-    parser.add_argument(
-        "--memory", type=Path, default=Path(".headwater"), metavar="DIR", help="default: %(default)s"
-    )
+    add_memory(parser)
     parser.add_argument("--tenant", default="default", metavar="NAME", help="whose memory")
     parser.add_argument("--of", default="default", metavar="NAME", help="which project's memory")
     parser.add_argument("--off", action="append", default=[], metavar="TASK", help="switch a task off")
@@ -57,10 +53,8 @@ def run(args: argparse.Namespace) -> int:
     """
     from headwater.memory import Memory
 
-    if not args.memory.is_dir():
-        raise Misuse(f"no memory folder at {str(args.memory)!r}; name it with --memory")
     with (
-        Memory(args.memory, tenant=args.tenant, project=args.of) as memory,
+        Memory(memory_folder(args), tenant=args.tenant, project=args.of) as memory,
         _dreamer(args, memory) as dreamer,
     ):
         if args.list:
@@ -108,9 +102,9 @@ def _dreamer(args: argparse.Namespace, memory: "Memory") -> "Iterator[Dreamer]":
 def _model(name: str | None) -> "BaseChatModel | None":
     if name is None:
         return None
-    from headwater.graph.build import resolve_model
+    from headwater.real_model import chosen_model
 
-    return resolve_model(name)
+    return chosen_model(name)
 
 
 def _line(report: "Report") -> str:

@@ -1,8 +1,10 @@
-"""What every command of the command line shares: exit codes, mistakes, and ways to print."""
+"""What every command of the command line shares: exit codes, mistakes, options, and ways to print."""
 
 import argparse
 import json
 import sys
+from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -43,9 +45,45 @@ def positive(text: str) -> int:
     return number
 
 
+def tokens(text: str) -> int:
+    """A number of tokens above 0, as an option's type: 32000, 32_000, 32,000 or 32k."""
+    plain = text.strip().lower().replace("_", "").replace(",", "")
+    scale = {"k": 1_000, "m": 1_000_000}.get(plain[-1:], 1)
+    try:
+        exact = Decimal(plain.rstrip("km")) * scale
+        number = int(exact) if exact == int(exact) else 0
+    except (ValueError, ArithmeticError):
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of tokens, e.g. 32000 or 32k")
+    return number
+
+
 def add_language(parser: argparse.ArgumentParser) -> None:
     """`--lang`."""
     parser.add_argument("--lang", choices=("en", "zh"), default="en", help="language of what is printed")
+
+
+def add_memory(parser: argparse.ArgumentParser) -> None:
+    """`--memory`; None where it is not given, see `memory_folder`."""
+    parser.add_argument(
+        "--memory", type=Path, metavar="DIR", help="default: what the settings say, else .headwater"
+    )
+
+
+def memory_folder(args: argparse.Namespace, *, new: bool = False) -> Path:
+    """The folder that `--memory` names, else the settings'; one that is not there only where it may be `new`.
+
+    Raises:
+        Misuse: It is not there.
+        SettingsError: The settings cannot be read.
+    """
+    from headwater.settings import memory_of
+
+    folder: Path = args.memory or memory_of()
+    if not new and not folder.is_dir():
+        raise Misuse(f"no memory folder at {str(folder)!r}; name it with --memory")
+    return folder
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -1,13 +1,12 @@
 """The commands of the lab: `inspect` and `replay`."""
 
 import argparse
-import json
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headwater.cli_kit import Misuse, console
+from headwater.cli_kit import FAILED, OK, Misuse, add_json, console, show_json, tokens
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,7 +26,7 @@ def inspect_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("session", type=Path, metavar="SESSION")
     parser.add_argument("--window", type=tokens, metavar="N", help="the model's window, where it is not told")
     parser.add_argument("--top", type=int, default=6, metavar="N", help="findings shown of each kind (6)")
-    parser.add_argument("--json", action="store_true", help="print findings as JSON")
+    add_json(parser)
 
 
 def replay_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +43,7 @@ def replay_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--read", type=float, default=0.1, help="price of a cached token (0.1)")
     parser.add_argument("--write", type=float, default=1.25, help="price of a written token (1.25)")
     parser.add_argument("--ttl", type=float, default=300.0, help="the cache's lifetime in seconds (300)")
-    parser.add_argument("--json", action="store_true", help="print rows and steps as JSON")
+    add_json(parser)
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a report of the first replay")
 
 
@@ -65,19 +64,6 @@ def run(args: argparse.Namespace) -> int:
         raise Misuse(str(error)) from error
 
 
-def tokens(text: str) -> int:
-    """A number of tokens: 32000, 32_000 or 32k."""
-    plain = text.strip().lower().replace("_", "").replace(",", "")
-    scale = 1_000_000 if plain.endswith("m") else 1_000 if plain.endswith("k") else 1
-    try:
-        number = int(float(plain.rstrip("km")) * scale)
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of tokens, e.g. 32000 or 32k")
-    return number
-
-
 def windows(text: str) -> list[int]:
     """Several numbers of tokens, with commas between."""
     return [tokens(part) for part in text.split(",") if part.strip()]
@@ -90,11 +76,11 @@ def _inspect(args: argparse.Namespace, console: "Console") -> int:
     session = load_session(args.session)
     findings = diagnose(session, window=args.window)
     if args.json:
-        print(json.dumps([_as_json(f) for f in findings], ensure_ascii=False, indent=1))
-        return 0
+        show_json([_as_json(f) for f in findings])
+        return OK
     console.print(summary_of(session), highlight=False)
     console.print(_findings_table(findings, args.top))
-    return 0
+    return OK
 
 
 def summary_of(session: "Session") -> str:
@@ -171,18 +157,18 @@ def _replay(args: argparse.Namespace, console: "Console") -> int:
                 status.update(f"replaying … {len(rows)} rows, last {row.policy} at {row.window:,}")
     best = cheapest(rows, args.in_sight) if args.sweep else None
     if args.json:
-        print(json.dumps({"rows": [r.to_dict() for r in rows], "best": best and best.to_dict()}, indent=1))
+        show_json({"rows": [r.to_dict() for r in rows], "best": best and best.to_dict()})
     else:
         console.print(rows_table(rows, best))
     if args.sweep and best is None:
         print(f"headwater: no policy lost nothing and kept {args.in_sight:.0%} in sight", file=sys.stderr)
-        return 1
+        return FAILED
     if args.html and first is not None:
         from headwater.lab.page import write_page
 
         write_page(args.html, first, rows=rows)
         console.print(f"wrote {args.html}", highlight=False)
-    return 0 if all(r.sound for r in rows) or args.sweep else 1
+    return OK if all(r.sound for r in rows) or args.sweep else FAILED
 
 
 def rows_table(rows: "list[Row]", best: "Row | None" = None) -> "Table":

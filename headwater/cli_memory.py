@@ -7,20 +7,20 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headwater.cli_kit import FAILED, OK, Misuse, console
+from headwater.cli_kit import FAILED, OK, add_memory, console, memory_folder
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from headwater.memory import Fact, Memory
 
+_TIMES = ("created", "valid_from")
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the actions and their options."""
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument(
-        "--memory", dest="root", type=Path, default=Path(".headwater"), metavar="DIR", help="(.headwater)"
-    )
+    add_memory(common)
     common.add_argument("--tenant", default="default", help="whose facts (default)")
     common.add_argument("--project", default="default", help="of which project (default)")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
@@ -61,20 +61,14 @@ def run(args: argparse.Namespace) -> int:
     """Run one action; 0, or 1 where an import refused something.
 
     Raises:
-        Misuse, StorageError: The user's to mend.
+        Misuse, FactRefused, UnknownFact, NotesError, StorageError: The user's to mend.
     """
-    from headwater.memory import FactRefused, Memory, StorageError
-    from headwater.memory.facts import UnknownFact
-    from headwater.memory.notes import NotesError
+    from headwater.memory import Memory
 
-    if args.action != "import" and not args.root.is_dir():
-        raise StorageError(f"no memory in {str(args.root)!r}: name its folder with --memory")
-    try:
-        with Memory(args.root, tenant=args.tenant, project=args.project) as memory:
-            done: int = globals()[f"_{args.action}"](args, memory, console())
-            return done
-    except (FactRefused, UnknownFact, NotesError) as error:
-        raise Misuse(str(error)) from error
+    root = memory_folder(args, new=args.action == "import")
+    with Memory(root, tenant=args.tenant, project=args.project) as memory:
+        done: int = globals()[f"_{args.action}"](args, memory, console())
+        return done
 
 
 def _list(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
@@ -136,9 +130,6 @@ def _forget(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
     for session in gone.sessions:
         out.print(f"erased from the archive: session {session}", markup=False, highlight=False)
     return OK
-
-
-_TIMES = ("created", "valid_from")
 
 
 def _print(facts: list["Fact"], out: "Console") -> None:

@@ -21,7 +21,6 @@ from langgraph.errors import GraphRecursionError
 from rich.console import Console
 
 from headwater.demo_checks import Outcome, report
-from headwater.demo_model import chosen_model
 from headwater.demo_screen import Screen
 from headwater.demo_witness import Witness
 from headwater.demo_words import READER, READER_FOR, RECALL, ROUNDS, SYSTEM, Words
@@ -29,6 +28,7 @@ from headwater.graph import SubAgent, build_agent
 from headwater.lab.codebase_tools import Codebase
 from headwater.memory import Memory
 from headwater.nodes.subagent import delegate_tool
+from headwater.real_model import chosen_model
 from headwater.window.face import text_of
 from headwater.window.policy import WindowPolicy
 from headwater.window.sizes import window_of
@@ -143,7 +143,7 @@ def run_demo(options: Options, console: Console) -> int:
 
     Raises:
         FolderInUse: `options.keep` is not empty.
-        ModelUnavailable: The real model cannot be used; see `demo_model`.
+        ModelUnavailable: The real model cannot be used; see `real_model`.
         PolicyError, WindowTooSmall: No step fits the window that was asked for.
     """
     words = Words(options.language)
@@ -213,17 +213,24 @@ def _fixed(system: str, tools: list[BaseTool], subagents: list[SubAgent]) -> int
 
 @contextmanager
 def _models(options: Options) -> Iterator[Models]:
-    """The real model in all three places, or the scripted ones behind a strict server."""
-    if options.model is not None:
+    """The real model in all three places, or the scripted ones."""
+    if options.model is None:
+        with scripted(options.window) as models:
+            yield models
+    else:
         model = chosen_model(options.model)
         yield Models(model, model, model)
-        return
+
+
+@contextmanager
+def scripted(window: int) -> Iterator[Models]:
+    """The scripted explorer, its reader and its summarizer, behind a strict server in this process."""
     from headwater.lab.chronicler import chronicler
     from headwater.lab.explorer import Explorer
     from headwater.lab.provider import ModelSpec, StrictProvider, by_model
 
-    cap = max(256, min(2_048, options.window // 8))
-    own = ModelSpec(options.window, cap)
+    cap = max(256, min(2_048, window // 8))
+    own = ModelSpec(window, cap)
     # A cheap model with a window of its own, of the size that is assumed of an unknown one.
     windows = {"explorer": own, "reader": own, "summarizer": ModelSpec(window_of("summarizer").tokens)}
     explorer = Explorer()

@@ -126,7 +126,7 @@ def _look(outcome: Outcome, memory: Memory) -> Found:
         unmanaged(memory, sessions, outcome.window),
         outcome.witness.read_stubs(memory),
         outcome.witness.read_archive(memory),
-        [fact for fact in memory.facts.list() if fact.live],
+        memory.facts.list(live=True),
         conclusions,
         sum(file.is_file() for file in (outcome.folder / "artifacts").rglob("*.txt")),
     )

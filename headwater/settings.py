@@ -84,18 +84,9 @@ class Settings:
             SettingsError: A file cannot be read, or a value cannot be kept.
         """
         folder = Path(folder)
-        values, sources = _defaults()
-        for key, value, name in _from_environment(os.environ if env is None else env):
-            values[key], sources[key] = value, name
-        for key, value, file in _from_file(folder):
-            _refuse_more(file, key, value, values[key], sources[key], model)
-            if key == "memory":
-                _refuse_outside(folder, file, value)
-            if sources[key] == "default" or key in LOWER:
-                values[key], sources[key] = value, file
+        values, sources = _read(folder, env, model)
         made = {name: _made(name, values, sources) for name in SECTIONS}
-        memory = folder / os.path.expanduser(values["memory"])
-        return cls(**made, memory=memory, sources=MappingProxyType(sources))
+        return cls(**made, memory=_folder(folder, values), sources=MappingProxyType(sources))
 
     def value(self, key: str) -> Any:
         """The value of a key of `sources`."""
@@ -103,9 +94,40 @@ class Settings:
         return getattr(getattr(self, section) if section else self, name)
 
 
+def memory_of(folder: str | Path = ".", env: Mapping[str, str] | None = None) -> Path:
+    """The memory folder that `Settings.load` finds, for what runs no model: no bound is judged by a window.
+
+    Raises:
+        SettingsError: A file cannot be read, or a value cannot be kept.
+    """
+    values, _ = _read(Path(folder), env, None)
+    return _folder(Path(folder), values)
+
+
 def variable(key: str) -> str:
     """The environment variable of a key: "budget.steps" is HEADWATER_BUDGET_STEPS."""
     return PREFIX + key.replace(".", "_").upper()
+
+
+def _read(
+    folder: Path, env: Mapping[str, str] | None, model: str | None
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Every value and its source; without a `model` nothing is to be spent, and no bound is held."""
+    values, sources = _defaults()
+    for key, value, name in _from_environment(os.environ if env is None else env):
+        values[key], sources[key] = value, name
+    for key, value, file in _from_file(folder):
+        if model is not None:
+            _refuse_more(file, key, value, values[key], sources[key], model)
+        if key == "memory":
+            _refuse_outside(folder, file, value)
+        if sources[key] == "default" or key in LOWER:
+            values[key], sources[key] = value, file
+    return values, sources
+
+
+def _folder(folder: Path, values: Mapping[str, Any]) -> Path:
+    return folder.joinpath(os.path.expanduser(values["memory"]))
 
 
 def _defaults() -> tuple[dict[str, Any], dict[str, str]]:

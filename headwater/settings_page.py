@@ -10,20 +10,21 @@ from typing import Any
 
 from headwater.settings import HIGHER, LOWER, MEMORY, SECTIONS, USERS, variable
 
-_HEAD = """\
+_HEAD = '''\
 # Settings
 
 <!-- Made by: python -m headwater.settings_page docs/configuration.md -->
 
 A call of the library reads no file: `build_agent` takes what it is given. `headwater doctor`, and who \
-calls `Settings.load`, reads the project's settings and the user's environment:
+calls `Settings.load`, reads the project's settings and the user's environment; `headwater dream` and \
+`headwater memory` take the memory folder from there:
 
 ```python
 from pathlib import Path
 
 from headwater.settings import Settings
 
-Path("headwater.toml").write_text('''
+Path("headwater.toml").write_text("""
 memory = ".headwater"
 
 [policy]
@@ -31,7 +32,7 @@ window = 64_000
 
 [budget]
 steps = 20
-''')
+""")
 settings = Settings.load(".", {"HEADWATER_POLICY_KEEP_MESSAGES": "8"})
 print(settings.policy.window, settings.sources["policy.window"])  # 64000 headwater.toml
 print(settings.policy.keep_messages, settings.sources["policy.keep_messages"])
@@ -54,7 +55,7 @@ None and `inf` for no bound; an empty variable counts as not set.
 A project's file comes with the project, perhaps from a stranger. So it may make a run smaller, never \
 dearer:
 
-"""
+'''
 
 
 def page() -> str:

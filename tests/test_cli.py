@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from headwater.cli import COMMANDS, FAILED, MISUSED, OK, main
-from headwater.demo_model import ModelUnavailable, chosen_model
 from headwater.memory import Memory
+from headwater.real_model import ModelUnavailable, chosen_model
 
 
 def test_help_names_the_commands_and_their_options(capsys: pytest.CaptureFixture[str]) -> None:
@@ -33,6 +33,8 @@ def test_help_names_the_commands_and_their_options(capsys: pytest.CaptureFixture
         ["demo", "--steps", "0"],
         ["demo", "--lang", "fr"],
         ["doctor", "--window", "1.5"],
+        ["doctor", "--window", "inf"],
+        ["inspect", "x", "--window", "0k"],
     ],
 )
 def test_a_call_that_cannot_be_read_ends_with_2(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,8 +97,9 @@ def test_doctor_finds_a_new_machine_well(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_doctor_tells_where_the_window_comes_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     none = ["--memory", str(tmp_path / "none")]
-    assert main(["doctor", *none, "--window", "32,000"]) == OK
-    assert "32,000 tokens, by your setting" in capsys.readouterr().out
+    for given in ("32,000", "32k", "0.032m"):
+        assert main(["doctor", *none, "--window", given]) == OK
+        assert "32,000 tokens, by your setting" in capsys.readouterr().out
     assert main(["doctor", *none]) == OK
     assert "128,000 tokens, by default" in capsys.readouterr().out
     assert main(["doctor", *none, "--window", "5"]) == FAILED

@@ -70,7 +70,10 @@ def test_g16_dream_from_the_command_line_and_back(
     assert capsys.readouterr().out.count("undone") == 2
 
 
-def test_dream_says_what_is_wrong_in_one_line(places: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_dream_says_what_is_wrong_in_one_line(
+    places: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     for argv, said in (
         ([*places, "--task", "tidy"], "no task 'tidy'"),
         ([*places, "--undo", "d0"], "no dream 'd0'"),
@@ -78,6 +81,7 @@ def test_dream_says_what_is_wrong_in_one_line(places: list[str], capsys: pytest.
         (["--memory", "nowhere"], "no memory folder"),
         ([*places, "--off", "sleep"], "no task 'sleep'"),
         ([*places, "--model", "nobody:none"], "names no model"),
+        ([*places, "--model", "openai:gpt-5.4"], "set OPENAI_API_KEY"),
     ):
         assert main(["dream", *argv]) == MISUSED
         assert said in capsys.readouterr().err

@@ -50,8 +50,24 @@ def test_c12_c13_facts_are_seen_edited_carried_and_forgotten(
 def test_mistakes_are_one_clear_line(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "no fact 'f0'" in told(capsys, "show", "f0", code=MISUSED)
     assert "no category 'TASTE'" in told(capsys, "list", "--category", "TASTE", code=MISUSED)
-    assert "no memory in 'nowhere'" in told(capsys, "list", "--memory", "nowhere", code=MISUSED)
+    assert "no memory folder at 'nowhere'" in told(capsys, "list", "--memory", "nowhere", code=MISUSED)
     assert "cannot read facts" in told(capsys, "import", "nowhere", code=MISUSED)
     (root / "memory").mkdir()
     (root / "memory" / "naming.md").write_text("- <headwater-memory>\n", "utf-8")
     assert "refused: naming.md:1" in told(capsys, "import", code=FAILED)
+
+
+def test_the_folder_is_the_settings_where_none_is_named(
+    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One folder for every command; a bound on spending is nothing to one that asks no model."""
+    (root / ".headwater").rename(root / "notes")
+    (root / "headwater.toml").write_text('memory = "notes"\n[policy]\nwindow = 900_000\n', "utf-8")
+    assert "5432" in told(capsys, "list")
+    assert main(["dream", "--list"]) == OK
+    assert "no dream yet" in capsys.readouterr().out
+    monkeypatch.setenv("HEADWATER_MEMORY", "elsewhere")
+    assert "no memory folder at 'elsewhere'" in told(capsys, "list", code=MISUSED)
+    (root / "headwater.toml").write_text('memory = "../out"\n', "utf-8")
+    assert "inside the project" in told(capsys, "list", code=MISUSED)
+    assert "5432" in told(capsys, "list", "--memory", "notes")

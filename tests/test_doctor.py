@@ -13,8 +13,12 @@ from headwater.cli import FAILED, OK, main
 from headwater.doctor import Finding, as_json, examine, lines_of
 from headwater.doctor_words import CHINESE, ENGLISH
 from headwater.lab.provider import Refuse, Reply, Request, StrictProvider
-from headwater.memory import Memory
+from headwater.memory import Category, Memory
+from headwater.memory.fact import fact
 from headwater.memory.limits import LIFETIME
+from headwater.memory.words import LexicalIndex
+from headwater.window.policy import WindowPolicy
+from headwater.window.sizes import max_output_of
 
 KEYS = ("OPENAI_API_KEY", "OPENAI_API_BASE", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY")
 
@@ -67,6 +71,30 @@ def test_m23_the_window_is_told_with_its_reason(tmp_path: Path) -> None:
         assert (found.data["tokens"], found.data["by"]) == (tokens, by)
         assert bool(found.advice) is (by == "default"), "what to do where nothing is known"
         assert found.data["offload"] < found.data["compact"] < found.data["exhausted"]
+
+
+@pytest.mark.parametrize("model", ["openai:gpt-4.1", None])
+def test_m23_the_lines_are_those_of_the_policy_that_is_set(
+    served: StrictProvider, tmp_path: Path, model: str | None
+) -> None:
+    """With a client and without: what an agent would be given, but for a window set by hand."""
+    early = WindowPolicy(window=64_000, offload=0.2, compact=0.3)
+    for window, size in ((None, 64_000), (32_000, 32_000)):
+        found = examine(model, window, tmp_path / "m", policy=early, request=False)
+        lines = WindowPolicy(window=size, offload=0.2, compact=0.3).lines(
+            max_output=max_output_of(model or "")
+        )
+        assert the(found, "window").data["offload"] == lines.offload
+
+
+def test_every_fact_is_counted(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m", index=LexicalIndex(tmp_path / "w.sqlite")) as memory:
+        # As one batch: to write them one by one takes longer than to count them.
+        memory.facts._put(
+            [fact(f"unit {n}", Category.CONFIG_VALUES, now=1.0, source=None) for n in range(1_001)]
+        )
+    (found,) = (f for f in examine(None, None, tmp_path / "m") if "1,001 live" in f.text)
+    assert found.data["count"] == 1_001
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

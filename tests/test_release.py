@@ -60,7 +60,7 @@ def test_the_source_archive_can_be_tested_and_documented(built: Path) -> None:
         names = {name.partition("/")[2] for name in archive.getnames()}
     tree = {
         path.relative_to(ROOT).as_posix()
-        for folder in ("docs", "tests", "notebooks", "benchmarks", *ROOMS)
+        for folder in ("docs", "tests", "notebooks", "benchmarks", "examples", *ROOMS)
         for path in (ROOT / folder).rglob("*")
         if path.is_file()
         and path.suffix in (".py", ".md", ".ipynb", ".png", ".html", ".gz", ".json")
@@ -73,6 +73,7 @@ def test_the_source_archive_can_be_tested_and_documented(built: Path) -> None:
         "CHANGELOG.md",
         "LICENSE",
         "Makefile",
+        "langgraph.json",
         "mkdocs.yml",
         "pyproject.toml",
     }

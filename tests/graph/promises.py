@@ -26,9 +26,7 @@ from headwater.window.frame import Frame
 from headwater.window.marks import tag_of
 from tests.graph.read_back import THREAD, arrows, expanded, tools_of
 from tests.graph.stage import CHEAP, MAIN, Stage
-from tests.graph.world import WINDOW, Agent, Event, body, config, extra, memory_in, pieces_of, shown
-
-TIGHT = WindowPolicy(window=WINDOW, offload=0.3, compact=0.42)
+from tests.graph.world import TIGHT, Agent, Event, body, config, extra, memory_in, pieces_of, shown
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,16 @@ from typing_extensions import TypedDict
 
 from headwater import Memory, SubAgent, WindowPolicy, build_agent
 from headwater.graph.compose import Parts, parts
-from headwater.lab.provider import Reply, Request, StrictProvider, ToolCall
+from headwater.lab.provider import Reply, StrictProvider
 from headwater.nodes import State, onward, route
 from tests.graph.world import (
+    TIGHT,
     UNCACHED,
     WINDOW,
     Recorder,
     calls_then,
     config,
+    delegating,
     inspector,
     last_text,
     memory_in,
@@ -31,7 +33,6 @@ from tests.graph.world import (
 )
 
 POLICY = WindowPolicy(window=WINDOW)
-TIGHT = WindowPolicy(window=WINDOW, offload=0.3, compact=0.42)
 REMEDIES = ("offload", "summarize", "reclaim")
 
 
@@ -123,13 +124,7 @@ async def test_a_composed_graph_works_asynchronously_too(schema: type, memory: M
 
 @SCHEMAS
 def test_a_composed_graph_delegates(schema: type, memory: Memory) -> None:
-    def script(request: Request) -> Reply:
-        if "You scout" in request.system:
-            return Reply("All is well.")
-        if any(row["role"] == "tool" for row in request.messages):
-            return Reply("Concluded.")
-        return Reply("", (ToolCall("delegate", {"agent": "scout", "brief": "look"}),))
-
+    script = delegating(lambda request: Reply("All is well."), answer="Concluded.")
     with StrictProvider(script, window=WINDOW) as provider:
         scout = SubAgent("scout", "looks", prompt="You scout.")
         made = parts(provider.openai(), subagents=[scout], policy=POLICY, memory=memory)

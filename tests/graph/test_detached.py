@@ -5,7 +5,7 @@ import threading
 import time
 
 import pytest
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.messages.ai import UsageMetadata
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
@@ -14,7 +14,18 @@ from pydantic import BaseModel
 from headwater import Budget, Memory, SubAgent, WindowPolicy, build_agent
 from headwater.graph.team import SubAgentUnknown
 from headwater.lab.provider import Reply, Request, StrictProvider, ToolCall
-from tests.graph.world import WINDOW, Agent, Recorder, Script, clean_run, config, results, says
+from tests.graph.world import (
+    WINDOW,
+    Agent,
+    Recorder,
+    Script,
+    clean_run,
+    config,
+    delegating,
+    echo,
+    results,
+    says,
+)
 
 POLICY = WindowPolicy(window=WINDOW)
 
@@ -113,41 +124,33 @@ class Port(BaseModel):
     number: int
 
 
-def test_m26_an_answer_of_a_form_is_validated_and_asked_for_again(memory: Memory) -> None:
-    told = [Reply("It is port 80."), Reply('Here:\n```json\n{"name": "http", "number": 80}\n```')]
-
-    def script(request: Request) -> Reply:
-        if "You scout" in request.system:
-            assert '"number"' in request.system
-            return told.pop(0)
-        if any(row["role"] == "tool" for row in request.messages):
-            return Reply("Done.")
-        return Reply("", (ToolCall("delegate", {"agent": "scout", "brief": "which port?"}),))
-
-    with StrictProvider(script, window=WINDOW) as provider:
+def which_port(memory: Memory, child: Script) -> ToolMessage:
+    """What comes of a delegation whose answer must be a `Port`."""
+    order = ToolCall("delegate", {"agent": "scout", "brief": "which port?"})
+    with StrictProvider(delegating(child, order), window=WINDOW) as provider:
         scout = SubAgent("scout", "looks", "You scout.", output=Port, policy=POLICY)
         agent = build_agent(provider.openai(), subagents=[scout], policy=POLICY, memory=memory)
         state = agent.invoke(says("Which port?"), config())
         clean_run(provider)
     (found,) = results(state["messages"])
+    return found
+
+
+def test_m26_an_answer_of_a_form_is_validated_and_asked_for_again(memory: Memory) -> None:
+    told = [Reply("It is port 80."), Reply('Here:\n```json\n{"name": "http", "number": 80}\n```')]
+
+    def child(request: Request) -> Reply:
+        assert '"number"' in request.system
+        return told.pop(0)
+
+    found = which_port(memory, child)
     assert found.artifact["status"] == "done"
     assert found.artifact["value"] == {"name": "http", "number": 80}
     assert found.artifact["usage"]["steps"] == 2
 
 
 def test_m26_an_answer_of_no_form_is_partial_and_kept(memory: Memory) -> None:
-    def script(request: Request) -> Reply:
-        if "You scout" in request.system:
-            return Reply("It is port 80.")
-        if any(row["role"] == "tool" for row in request.messages):
-            return Reply("Done.")
-        return Reply("", (ToolCall("delegate", {"agent": "scout", "brief": "which port?"}),))
-
-    with StrictProvider(script, window=WINDOW) as provider:
-        scout = SubAgent("scout", "looks", "You scout.", output=Port, policy=POLICY)
-        agent = build_agent(provider.openai(), subagents=[scout], policy=POLICY, memory=memory)
-        state = agent.invoke(says("Which port?"), config())
-    (found,) = results(state["messages"])
+    found = which_port(memory, lambda request: Reply("It is port 80."))
     assert found.artifact["status"] == "partial"
     assert "has not the form" in found.artifact["reason"]
     assert found.artifact["answer"] == "It is port 80."
@@ -157,18 +160,13 @@ def test_m26_pins_bind_a_child_and_artifacts_are_handed_on(memory: Memory) -> No
     name = memory.artifacts.put("a long protocol")
     asked: list[str] = []
 
-    def script(request: Request) -> Reply:
-        if "You scout" in request.system:
-            asked.append(str(request.messages))
-            return Reply("Seen.")
-        if any(row["role"] == "tool" for row in request.messages):
-            return Reply("Done.")
-        args = {"agent": "scout", "brief": "look", "artifacts": [name]}
-        return Reply(
-            "", (ToolCall("delegate", args), ToolCall("delegate", {**args, "artifacts": ["nothing"]}))
-        )
+    def child(request: Request) -> Reply:
+        asked.append(str(request.messages))
+        return Reply("Seen.")
 
-    with StrictProvider(script, window=WINDOW) as provider:
+    briefs = ({"agent": "scout", "brief": "look", "artifacts": [one]} for one in (name, "nothing"))
+    orders = [ToolCall("delegate", args) for args in briefs]
+    with StrictProvider(delegating(child, *orders), window=WINDOW) as provider:
         agent = agent_of(provider, memory)
         state = agent.invoke(says("Look into it. Never touch the valve."), config())
         clean_run(provider)
@@ -192,12 +190,8 @@ def test_m26_a_graph_of_ones_own_is_cut_by_its_purse(memory: Memory) -> None:
     graph.add_edge(START, "say")
     graph.add_conditional_edges("say", lambda state: "say")
 
-    def script(request: Request) -> Reply:
-        if any(row["role"] == "tool" for row in request.messages):
-            return Reply("Done.")
-        return Reply("", (ToolCall("delegate", {"agent": "own", "brief": "talk"}),))
-
-    with StrictProvider(script, window=WINDOW) as provider:
+    order = ToolCall("delegate", {"agent": "own", "brief": "talk"})
+    with StrictProvider(delegating(echo, order), window=WINDOW) as provider:
         own = SubAgent("own", "talks", runnable=graph.compile(), budget=Budget(tokens=2_000))
         agent = build_agent(provider.openai(), subagents=[own], policy=POLICY, memory=memory)
         state = agent.invoke(says("Go."), config())

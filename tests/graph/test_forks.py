@@ -1,33 +1,38 @@
 """Forks, undo, suspended sessions: the trunk stays as it is, and what comes back is what was there."""
 
+import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
 
-from headwater import Memory, SubAgent, WindowPolicy, build_agent
+from headwater import Memory, SubAgent, build_agent
 from headwater.graph import sessions as s
 from headwater.graph.build import engine_of
 from headwater.lab.provider import Reply, Request, StrictProvider, ToolCall
+from headwater.memory.kinship import may_open
 from headwater.window.frame import Frame
 from headwater.window.marks import tag_of
 from headwater.window.render import render
 from tests.graph.world import (
+    TIGHT,
     WINDOW,
     Agent,
     Recorder,
     body,
     clean_run,
     config,
+    delegating,
+    echo,
     inspector,
+    memory_in,
     results,
     says,
     turns_of,
 )
-
-TIGHT = WindowPolicy(window=WINDOW, offload=0.3, compact=0.42)
 
 
 def agent_of(provider: StrictProvider, memory: Memory, **kw: Any) -> Agent:
@@ -36,8 +41,7 @@ def agent_of(provider: StrictProvider, memory: Memory, **kw: Any) -> Agent:
         tools=[inspector(300)],
         policy=TIGHT,
         memory=memory,
-        checkpointer=InMemorySaver(),
-        **kw,
+        **{"checkpointer": InMemorySaver(), **kw},
     )
 
 
@@ -47,20 +51,27 @@ def rendered(agent: Agent, values: dict[str, Any]) -> list[Any]:
     return [(m.type, m.content) for m in render(frame, values["messages"], texts)]
 
 
-def echo(request: Request) -> Reply:
-    words = [row["text"] for row in request.messages if row["role"] == "user"][-1]
-    return Reply(f"You said: {words.split(' ', 1)[-1]}")
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of a session of 500 messages: edits, stubs and compartments in it. It is led once."""
+    root = tmp_path_factory.mktemp("long")
+    saver = SqliteSaver.from_conn_string(str(root / "c.sqlite"))
+    with StrictProvider(turns_of(400), window=WINDOW) as provider, memory_in(root) as memory, saver as opened:
+        agent = agent_of(provider, memory, checkpointer=opened)
+        for number in range(125):
+            agent.invoke(says(f"Order {number}."), config())
+        clean_run(provider)
+    return root
 
 
 @pytest.fixture
-def long(memory: Memory) -> Any:
-    """An agent with a session of 500 messages: edits, stubs and compartments in it."""
+def long(kept: Path, memory: Memory) -> Any:
+    """An agent that goes on with a copy of that session."""
+    shutil.copytree(kept, memory.root, dirs_exist_ok=True)
     asked = Recorder(turns_of(400))
-    with StrictProvider(asked, window=WINDOW) as provider:
-        agent = agent_of(provider, memory)
-        for number in range(125):
-            agent.invoke(says(f"Order {number}."), config())
-        yield agent, asked, provider
+    saver = SqliteSaver.from_conn_string(str(memory.root / "c.sqlite"))
+    with StrictProvider(asked, window=WINDOW) as provider, saver as opened:
+        yield agent_of(provider, memory, checkpointer=opened), asked, provider
 
 
 def test_m25_twenty_forks_of_a_500_message_session(long: Any, memory: Memory) -> None:
@@ -153,8 +164,6 @@ def test_m25_a_branch_comes_back_as_a_conclusion(memory: Memory) -> None:
     assert found.answer == "Unit 7 is well."
     assert [memory.archive.get("side", tag).content for tag in found.evidence] == [body(7, 300)]
     assert "conclusion of side" in str(asked.requests[-1].messages)
-    from headwater.memory.kinship import may_open
-
     assert may_open(memory, "t", "side")
     assert not may_open(memory, "side", "elsewhere")
 
@@ -217,13 +226,7 @@ def test_e18_a_suspended_task_is_taken_up_by_just_working_on_it(memory: Memory) 
 
 
 def test_deleting_frees_the_sub_agents_that_only_it_refers_to(memory: Memory) -> None:
-    def script(request: Request) -> Reply:
-        if "You scout" in request.system:
-            return Reply("Seen.")
-        if any(row["role"] == "tool" for row in request.messages):
-            return Reply("Done.")
-        return Reply("", (ToolCall("delegate", {"agent": "scout", "brief": "look"}),))
-
+    script = delegating(lambda request: Reply("Seen."))
     with StrictProvider(script, window=WINDOW) as provider:
         scout = SubAgent("scout", "looks", "You scout.")
         agent = agent_of(provider, memory, subagents=[scout])
@@ -235,8 +238,6 @@ def test_deleting_frees_the_sub_agents_that_only_it_refers_to(memory: Memory) ->
         assert [one.name for one in s.list_sessions(agent)] == ["t", "late", "early"]
         s.delete(agent, "t")
         assert child in memory.archive.sessions(), "the late fork refers to it"
-        from headwater.memory.kinship import may_open
-
         assert may_open(memory, "late", child)
         assert not may_open(memory, "early", child)
         s.delete(agent, "late")

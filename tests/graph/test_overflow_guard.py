@@ -1,21 +1,26 @@
 """The guard on a live server: half the window that was assumed, none at all, and faulty answers."""
 
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from headwater import WindowPolicy, build_agent
-from headwater.lab.provider import Refuse, Reply, Request, StrictProvider, ToolCall
+from headwater import Memory, WindowPolicy, build_agent
+from headwater.lab.provider import Refuse, Reply, Request, StrictProvider, ToolCall, overflow_at
 from headwater.nodes.agent import OverflowUnresolved
 from tests.graph.world import (
+    WINDOW,
     Recorder,
+    body,
     calls_then,
     client,
     config,
     inspector,
+    kinds,
     last_text,
     memory_in,
     of,
@@ -180,3 +185,101 @@ def test_users_34_bound_thinking_survives_every_pass(tmp_path: Path) -> None:
             told += len(of(watch(agent, says(f"Check {number}."), config()), "summarize"))
         assert provider.violations == []
         assert told >= 1
+
+
+@wires
+def test_m17_only_a_providers_error_proves_an_overflow(memory: Memory, wire: str) -> None:
+    """M17, M20: the window is assumed four times too large; the refusal is survived in the same turn."""
+    with StrictProvider(lambda r: script(r), window=6_000) as provider:
+        script = calls_then(10, each=5)
+        agent = build_agent(
+            client(provider, wire, max_tokens=500),
+            tools=[inspector(700)],
+            policy=WindowPolicy(window=24_000, keep_tokens=1_000),
+            memory=memory,
+        )
+        events = watch(agent, says("Inspect."), config())
+        script = calls_then(10, each=5)
+        state = agent.invoke(says("Inspect."), config("u"))
+        assert provider.violations == []
+        assert provider.totals().over_window >= 1
+    assert of(events, "overflow")
+    assert last_text(state) == "All done."
+
+
+def test_m20_the_guard_offloads_the_one_oversized_part_and_the_turn_goes_on(memory: Memory) -> None:
+    """M20: of three results only the largest leaves; the others and the talk stay; no user is asked."""
+
+    @tool
+    def get(size: int) -> str:
+        """Get so many words."""
+        return body(size, size)
+
+    plan = iter(
+        [Reply("", tuple(ToolCall("get", {"size": n}) for n in (60, 2_000, 80))), Reply("I have them.")]
+    )
+    asked = Recorder(overflow_at(lambda request: next(plan), {1}, limit=3_000))
+    with StrictProvider(asked, window=32_000) as provider:
+        agent = build_agent(provider.openai(), tools=[get], policy=WindowPolicy(window=32_000), memory=memory)
+        events = watch(agent, says("Get three."), config())
+        assert [x.status for x in provider.requests] == [200, 400, 200]
+    rows = [row["text"] for row in asked.requests[-1].messages if row["role"] == "tool"]
+    assert [("⟦stored artifacts" in row) for row in rows] == [False, True, False]
+    name = re.search(r"artifacts/\S+", rows[1])
+    assert name
+    assert memory.artifacts.read_text(name[0]) == body(2_000, 2_000)
+    assert kinds(events).count("overflow") == 1
+
+
+@wires
+def test_m19_the_same_bytes_are_never_sent_twice_after_an_overflow(memory: Memory, wire: str) -> None:
+    """M19, case 58: always refused; each try is smaller, at most 4 tries, and the error says what to do."""
+
+    def script(request: Request) -> Reply:
+        if any(row["role"] == "tool" for row in request.messages):
+            raise_overflow()
+        return Reply("", tuple(ToolCall("inspect", {"number": i}) for i in range(8)))
+
+    def raise_overflow() -> None:
+        raise Refuse(400, {"type": "error", "error": {"type": "invalid_request_error", "message": MESSAGE}})
+
+    MESSAGE = "prompt is too long: 210000 tokens > 200000 maximum"
+    with StrictProvider(script, window=200_000, keep_raw=True) as provider:
+        agent = build_agent(
+            client(provider, wire, max_tokens=500),
+            tools=[inspector(600)],
+            policy=WindowPolicy(window=200_000),
+            memory=memory,
+        )
+        with pytest.raises(OverflowUnresolved, match="nothing is lost"):
+            agent.invoke(says("Inspect."), config())
+        refused = [x for x in provider.requests if x.status == 400]
+    raws = [x.raw for x in refused]
+    assert len(set(raws)) == len(raws)
+    assert 2 <= len(raws) <= 4
+    assert [len(raw or b"") for raw in raws] == sorted((len(raw or b"") for raw in raws), reverse=True)
+
+
+def test_m21_another_400_is_raised_and_edits_nothing(memory: Memory) -> None:
+    """M21: a bare 400 about a parameter is the caller's to see; history is as it was."""
+
+    def script(request: Request) -> Reply:
+        raise Refuse(400, {"error": {"message": "Invalid value: 'temperature' must be 1", "type": "x"}})
+
+    with StrictProvider(script, window=WINDOW) as provider:
+        agent = build_agent(provider.openai(), memory=memory, checkpointer=InMemorySaver())
+        with pytest.raises(Exception, match="temperature"):
+            agent.invoke(says("Hi"), config())
+        assert provider.totals().requests == 1
+    assert not agent.get_state(config()).values.get("edits")
+
+
+def test_case_58_the_guard_is_reset_by_success(memory: Memory) -> None:
+    """Case 58: overflow, success, overflow: each is survived on its own."""
+    script = overflow_at(calls_then(6), {2, 4, 6}, limit=20_000)
+    with StrictProvider(script, window=64_000) as provider:
+        agent = build_agent(
+            provider.openai(), tools=[inspector(900)], policy=WindowPolicy(window=64_000), memory=memory
+        )
+        state = agent.invoke(says("Inspect."), config())
+    assert last_text(state) == "All done."

@@ -13,7 +13,18 @@ from headwater import Memory, SubAgent, WindowPolicy, build_agent
 from headwater.graph import RunSettings
 from headwater.lab.provider import Reply, Request, StrictProvider, ToolCall
 from headwater.nodes.settings import SettingsError
-from tests.graph.world import Recorder, calls_then, config, inspector, last_text, of, says, shown, turns_of
+from tests.graph.world import (
+    Recorder,
+    calls_then,
+    config,
+    delegating,
+    inspector,
+    last_text,
+    of,
+    says,
+    shown,
+    turns_of,
+)
 
 POLICY = WindowPolicy(window=32_000)
 
@@ -79,13 +90,7 @@ async def test_case_54_a_run_reads_and_writes_its_own_tenants_facts_only(memory:
 
 
 def test_a_sub_agent_keeps_to_the_runs_tenant_and_to_its_own_window(memory: Memory) -> None:
-    def script(request: Request) -> Reply:
-        if "You scout" in request.system:
-            return facts(request)
-        if any(row["role"] == "tool" for row in request.messages):
-            return Reply("Done.")
-        return Reply("", (ToolCall("delegate", {"agent": "scout", "brief": "Remember heron"}),))
-
+    script = delegating(facts, ToolCall("delegate", {"agent": "scout", "brief": "Remember heron"}))
     with StrictProvider(script, window=32_000) as provider:
         scout = SubAgent("scout", "looks", prompt="You scout.")
         agent: Any = build_agent(provider.openai(), subagents=[scout], policy=POLICY, memory=memory)

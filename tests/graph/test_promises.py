@@ -21,8 +21,9 @@ from openai import APIError
 from headwater import Prices, WindowPolicy
 from headwater.lab.provider import Disconnect, Overflow, Refuse, Reply, Request, ToolCall
 from headwater.nodes.agent import OverflowUnresolved
-from tests.graph.promises import TIGHT, Trial, Turn, check_archive
+from tests.graph.promises import Trial, Turn, check_archive
 from tests.graph.stage import Stage, staged
+from tests.graph.world import TIGHT
 
 EXAMPLES = int(os.environ.get("HEADWATER_EXAMPLES", "12"))
 

@@ -26,6 +26,8 @@ pytestmark = pytest.mark.skipif(
 )
 WINDOW = 1_024
 ANSWER = 8
+LINES = (3, 12, 12, 24)
+"""Lines of each result: small ones first, since every token is computed; the last does not fit any more."""
 HEADER = 4
 """Tokens of `<|im_start|>assistant` and its line end, which ask for the answer."""
 
@@ -61,10 +63,10 @@ def agent_at(server: LlamaServer, root: Path, sent: list[Sent]) -> Iterator[tupl
         )
 
 
-def arc(number: int) -> list[BaseMessage]:
-    """A question, a call and its result, of about 260 tokens."""
+def arc(number: int, count: int = 12) -> list[BaseMessage]:
+    """A question, a call and its result of so many lines; 12 are about 250 tokens, all in all."""
     call = {"name": "inspect", "args": {"number": number}, "id": f"c{number}", "type": "tool_call"}
-    lines = [f"line {number}-{i}: part {i} of unit {number} is well" for i in range(12)]
+    lines = [f"line {number}-{i}: part {i} of unit {number} is well" for i in range(count)]
     lines.append(f"第{number}号部件一切正常。")
     return [
         HumanMessage(f"Inspect unit {number}."),
@@ -97,8 +99,8 @@ def test_m17_m19_m20_g33_a_live_overflow_is_learned_and_survived(tmp_path: Path)
     with LlamaServer(window=WINDOW) as server:
         events = []
         with agent_at(server, tmp_path, sent) as (agent, memory):
-            for number in range(5):
-                events += watch(agent, {"messages": arc(number)}, config())
+            for number, count in enumerate(LINES):
+                events += watch(agent, {"messages": arc(number, count)}, config())
             state = agent.get_state(config()).values
             key = f"smollm2@{server.url}/v1"
             assert {name: limit for name, (limit, _) in memory.limits.all().items()} == {key: WINDOW}
@@ -107,7 +109,7 @@ def test_m17_m19_m20_g33_a_live_overflow_is_learned_and_survived(tmp_path: Path)
         assert overflow["limit"] == WINDOW
         assert [s.status for s in sent].count(400) == 1
         assert isinstance(state["messages"][-1], AIMessage)
-        originals = [arc(number)[-1].content for number in range(5)]
+        originals = [arc(number, count)[-1].content for number, count in enumerate(LINES)]
         assert [m.content for m in results if isinstance(m, ToolMessage)] == originals, "nothing is lost"
         check_sizes(events, sent)
         check_cache(server, sent)
@@ -124,6 +126,7 @@ def check_sizes(events: list[dict[str, Any]], sent: list[Sent]) -> None:
         for before, event in pairwise(events)
         if before["type"] == "headwater.watermark" and event["type"] == "headwater.request"
     ]
+    assert len(steps) > 2
     # The first one knows nothing of the engine; behind it, only what came since is estimated.
     for estimate, charged in steps[1:]:
         assert abs(estimate - charged) < 0.15 * charged

@@ -12,13 +12,14 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from headwater import Memory, WindowPolicy, build_agent
-from headwater.lab.provider import Reply, Request, StrictProvider, ToolCall
+from headwater.lab.provider import Reply, StrictProvider, ToolCall
 from headwater.nodes.engine import Engine
 from headwater.nodes.recall import compartments
 from headwater.window.frame import Frame
 from headwater.window.marks import tag_of
 from headwater.window.render import render
 from tests.graph.world import (
+    TIGHT,
     UNCACHED,
     WINDOW,
     Agent,
@@ -28,6 +29,7 @@ from tests.graph.world import (
     calls_then,
     clean_run,
     config,
+    echo,
     inspector,
     last_text,
     memory_in,
@@ -37,8 +39,6 @@ from tests.graph.world import (
     turns_of,
     watch,
 )
-
-TIGHT = WindowPolicy(window=WINDOW, offload=0.3, compact=0.42)
 
 
 def agent_at(
@@ -51,12 +51,6 @@ def agent_at(
     return build_agent(
         provider.openai(), tools=[inspector(300)], policy=policy, memory=memory, checkpointer=saver, **kw
     )
-
-
-def echo(request: Request) -> Reply:
-    """Says back the newest user's words, so that each turn's answer is its own."""
-    words = [row["text"] for row in request.messages if row["role"] == "user"][-1]
-    return Reply(f"You said: {words.split(' ', 1)[-1]}")
 
 
 def texts(agent: Agent, thread: str = "t") -> list[str]:
@@ -366,6 +360,7 @@ def test_case_14_a_remedy_with_nothing_to_do_is_passed_over(memory: Memory) -> N
     for event in events:
         per_step = 0 if event["type"] == "headwater.request" else per_step + 1
         assert per_step < 10
+    assert of(events, "request")
 
 
 def test_checkpoints_do_not_grow_with_the_square_of_the_session(memory: Memory) -> None:

@@ -9,10 +9,12 @@ from langgraph.checkpoint.memory import InMemorySaver
 from headwater import Memory, WindowPolicy, build_agent
 from headwater.lab.provider import ModelSpec, Refuse, Reply, Request, StrictProvider
 from tests.graph.world import (
+    IN_LINE,
     WINDOW,
     Event,
     Recorder,
     body,
+    clean_run,
     config,
     inspector,
     of,
@@ -23,7 +25,6 @@ from tests.graph.world import (
     watch,
 )
 
-TIGHT = WindowPolicy(window=WINDOW, offload=0.3, compact=0.42, background=False)
 GOOD = json.dumps({"title": "t", "p1": "The units were checked and all of them are well."})
 
 
@@ -33,7 +34,7 @@ def run(
     *,
     window: int = 64_000,
     rounds: int = 12,
-    policy: WindowPolicy = TIGHT,
+    policy: WindowPolicy = IN_LINE,
 ) -> tuple[list[Event], list[Request]]:
     """Rounds under a tight window with this summariser: what was told, and what the summariser was asked."""
     inner = turns_of(400)
@@ -125,6 +126,11 @@ def test_e11_the_digest_keeps_rules_and_results_and_drops_process(memory: Memory
     final = shown(asked[-1])
     assert "Never open valve V-0." in final
     assert "Never open valve V-1." in final
+    # The task note has them as well, so the told history is looked at by itself.
+    told = final.partition("## What happened so far")[2].partition("### Work state")[0]
+    assert "Never open valve V-0." in told
+    assert "Never open valve V-1." in told
+    assert "Done with this one." not in told
 
 
 def test_m15_partials_are_capped_and_stay_far_from_the_window(memory: Memory) -> None:
@@ -137,3 +143,57 @@ def test_m15_partials_are_capped_and_stay_far_from_the_window(memory: Memory) ->
     ]
     assert caps
     assert all(cap and 512 <= cap <= 2_048 for cap in caps)
+
+
+def test_case_22_the_summariser_is_asked_with_the_history(memory: Memory) -> None:
+    """Case 22: what is to be summarised reaches the summariser; it is not replaced by a placeholder."""
+
+    def cheap(request: Request) -> Reply:
+        assert "line 0-1: checked part 1" in shown(request) or "Check" in shown(request)
+        return Reply(json.dumps({"title": "t", "p1": "Units were checked and all is well."}))
+
+    inner = turns_of(100)
+    asked = Recorder(lambda r: cheap(r) if r.purpose == "summarizer" else inner(r))
+    models = {"cheap": ModelSpec(64_000)}
+    with StrictProvider(asked, window=WINDOW, models=models) as provider:
+        agent = build_agent(
+            provider.openai(),
+            tools=[inspector(400)],
+            policy=IN_LINE,
+            memory=memory,
+            checkpointer=InMemorySaver(),
+            summarizer=provider.openai("cheap", purpose="summarizer"),
+        )
+        told: list[Event] = []
+        for number in range(20):
+            told += of(watch(agent, says(f"Check {number}."), config()), "summarize")
+        clean_run(provider)
+    writers = [shown(r) for r in asked.requests if r.purpose == "summarizer"]
+    assert writers
+    assert all("<transcript>" in text and "[1] U: Check 0." in writers[0] for text in writers)
+    assert [e["calls"] for e in told] == [1] * len(told)
+
+
+def test_the_summary_budget_is_a_cap_and_the_digest_serves_when_it_is_spent(memory: Memory) -> None:
+    """M14: governance has tokens of its own; spent, the deterministic digest tells the rest."""
+    inner = turns_of(100)
+    reply = Reply(json.dumps({"title": "t", "p1": "Units were checked and all is well."}))
+    models = {"cheap": ModelSpec(64_000)}
+    with StrictProvider(
+        lambda r: reply if r.purpose == "summarizer" else inner(r), window=WINDOW, models=models
+    ) as provider:
+        agent = build_agent(
+            provider.openai(),
+            tools=[inspector(400)],
+            policy=WindowPolicy(window=WINDOW, offload=0.3, compact=0.42, governance=4_000, background=False),
+            memory=memory,
+            checkpointer=InMemorySaver(),
+            summarizer=provider.openai("cheap", purpose="summarizer"),
+        )
+        told: list[Event] = []
+        for number in range(40):
+            told += of(watch(agent, says(f"Check {number}."), config()), "summarize")
+        clean_run(provider)
+    assert sum(e["spent"] for e in told) <= 4_000
+    assert told[0]["sources"] == ["model"]
+    assert told[-1]["sources"] == ["digest"]

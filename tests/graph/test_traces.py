@@ -14,12 +14,15 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from headwater import Memory, SubAgent, WindowPolicy, build_agent
 from headwater.graph import GovernanceMiddleware
+from headwater.graph.build import engine_of
 from headwater.lab.provider import ModelSpec, Reply, Request, StrictProvider, ToolCall
 from headwater.nodes.event_types import event_of
 from tests.graph.world import (
+    IN_LINE,
     WINDOW,
     Event,
     config,
+    delegating,
     inspector,
     kinds,
     memory_in,
@@ -29,7 +32,6 @@ from tests.graph.world import (
     watch,
 )
 
-TIGHT = WindowPolicy(window=WINDOW, offload=0.3, compact=0.42, background=False)
 AHEAD = WindowPolicy(window=16_384, offload=0.4, compact=0.8, min_result=10_000, summarise="cold")
 GOOD = json.dumps({"title": "t", "p1": "The units were checked and all of them are well."})
 
@@ -62,7 +64,7 @@ def rounds(agent: Any, count: int, conf: RunnableConfig) -> list[Event]:
 
 
 def test_every_event_of_a_session_has_the_documented_shape(provider: StrictProvider, memory: Memory) -> None:
-    events = rounds(governed(provider, memory, TIGHT), 12, config())
+    events = rounds(governed(provider, memory, IN_LINE), 12, config())
     for event in events:
         event_of(event)
     assert {"intake", "watermark", "request", "summarize", "spending"} <= set(kinds(events))
@@ -79,13 +81,7 @@ def test_the_events_of_a_background_run_have_it_too(provider: StrictProvider, me
 
 
 def test_the_events_of_delegations_and_of_a_halt_have_it_too(memory: Memory) -> None:
-    def script(request: Request) -> Reply:
-        if "You scout" in request.system:
-            return Reply("All is well.")
-        if any(row["role"] == "tool" for row in request.messages):
-            return Reply("Done.")
-        return Reply("", (ToolCall("delegate", {"agent": "scout", "brief": "look"}),))
-
+    script = delegating(lambda request: Reply("All is well."))
     policy = WindowPolicy(window=WINDOW)
     with StrictProvider(script, window=WINDOW) as provider:
         scout = SubAgent("scout", "looks", prompt="You scout.")
@@ -101,7 +97,7 @@ def test_spending_reports_the_main_model_and_governance_apart(
     provider: StrictProvider, memory: Memory
 ) -> None:
     """The event, and LangChain's own count by model, agree to the token."""
-    agent = governed(provider, memory, TIGHT)
+    agent = governed(provider, memory, IN_LINE)
     usage = UsageMetadataCallbackHandler()
     events = rounds(agent, 12, {**config(), "callbacks": [usage]})
     spent = of(events, "spending")[-1]
@@ -123,13 +119,8 @@ def test_callbacks_hear_of_background_runs(provider: StrictProvider, memory: Mem
 
 
 def test_callbacks_hear_of_a_child_in_the_background(memory: Memory) -> None:
-    def script(request: Request) -> Reply:
-        if "You scout" in request.system:
-            return Reply("All is well.")
-        if any(row["role"] == "tool" for row in request.messages):
-            return Reply("Begun.")
-        return Reply("", (ToolCall("delegate", {"agent": "scout", "brief": "look", "wait": False}),))
-
+    order = ToolCall("delegate", {"agent": "scout", "brief": "look", "wait": False})
+    script = delegating(lambda request: Reply("All is well."), order, answer="Begun.")
     usage = UsageMetadataCallbackHandler()
     with StrictProvider(script, window=WINDOW, models={"small": ModelSpec(WINDOW)}) as provider:
         scout = SubAgent("scout", "looks", prompt="You scout.", model=provider.openai("small"))
@@ -137,8 +128,6 @@ def test_callbacks_hear_of_a_child_in_the_background(memory: Memory) -> None:
             provider.openai(), subagents=[scout], policy=WindowPolicy(window=WINDOW), memory=memory
         )
         stream = list(agent.stream(says("Look."), {**config(), "callbacks": [usage]}, stream_mode="messages"))
-        from headwater.graph.build import engine_of
-
         (begun,) = engine_of(agent).background.begun.values()
         assert begun.future.result(30).status == "done"
     assert usage.usage_metadata["small"]["total_tokens"] > 0
@@ -146,7 +135,7 @@ def test_callbacks_hear_of_a_child_in_the_background(memory: Memory) -> None:
 
 
 def test_a_summary_is_not_streamed_as_the_agents_words(provider: StrictProvider, memory: Memory) -> None:
-    agent = governed(provider, memory, TIGHT)
+    agent = governed(provider, memory, IN_LINE)
     said = ""
     for number in range(12):
         stream = agent.stream(says(f"Check {number}."), config(), stream_mode="messages")
@@ -169,7 +158,7 @@ class Heard(BaseCallbackHandler):
 async def test_tags_and_metadata_tell_governance_from_the_agent(
     provider: StrictProvider, memory: Memory
 ) -> None:
-    agent, heard = governed(provider, memory, TIGHT), Heard()
+    agent, heard = governed(provider, memory, IN_LINE), Heard()
     for number in range(12):
         await agent.ainvoke(says(f"Check {number}."), {**config(), "callbacks": [heard]})
     historian = [found for tags, found in heard.calls if "headwater:historian" in tags]
@@ -217,7 +206,7 @@ async def test_opentelemetry_shows_governance_as_spans_under_the_run(
     spans: Any, provider: StrictProvider, tmp_path: Path, way: str
 ) -> None:
     with memory_in(tmp_path) as memory:
-        agent = governed(provider, memory, TIGHT)
+        agent = governed(provider, memory, IN_LINE)
         for number in range(12):
             if way == "sync":
                 await asyncio.to_thread(agent.invoke, says(f"Check {number}."), config())
@@ -236,7 +225,7 @@ def test_the_middleware_shows_the_same_spans_in_a_foreign_agent(
     spans: Any, provider: StrictProvider, memory: Memory
 ) -> None:
     middleware = GovernanceMiddleware(
-        memory=memory, policy=TIGHT, summarizer=provider.openai("cheap", purpose="summarizer")
+        memory=memory, policy=IN_LINE, summarizer=provider.openai("cheap", purpose="summarizer")
     )
     agent: Any = create_agent(
         provider.openai(), tools=[inspector(400)], middleware=[middleware], checkpointer=InMemorySaver()

@@ -6,17 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
+from langchain_core.messages import AIMessageChunk
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from headwater import Memory, Prices, SubAgent, WindowPolicy, build_agent
+from headwater import Memory, SubAgent, WindowPolicy, build_agent
 from headwater.lab.provider import ModelSpec, Reply, Request, StrictProvider, ToolCall
-from headwater.window import count_tokens
-from headwater.window.stubs import is_only_stub
 from tests.graph.world import (
-    UNCACHED,
+    IN_LINE,
     WINDOW,
     Agent,
     Recorder,
@@ -33,7 +31,6 @@ from tests.graph.world import (
     results,
     says,
     shown,
-    turns_of,
     watch,
 )
 
@@ -103,7 +100,7 @@ def walk(
         system_prompt="You inspect plants.",
         subagents=[SubAgent("surveyor", "surveys one unit", "You survey.", [inspector(300, "look")])],
         summarizer=client(provider, wire, model="cheap", purpose="summarizer", max_tokens=1_000),
-        policy=WindowPolicy(window=WINDOW, offload=0.3, compact=0.42, background=False),
+        policy=IN_LINE,
         memory=memory,
         checkpointer=saver,
     )
@@ -217,45 +214,6 @@ def test_stream_messages_keeps_sub_agents_and_summaries_apart(memory: Memory) ->
     assert own.endswith("The plant is inspected.")
 
 
-def test_m1_the_request_is_rebuilt_and_the_log_is_never_edited(memory: Memory) -> None:
-    """M1: what was offloaded, told and dropped stands in the archive as it came."""
-    with StrictProvider(calls_then(24), window=WINDOW) as provider:
-        agent = build_agent(
-            provider.openai(),
-            tools=[inspector(500)],
-            policy=WindowPolicy(window=WINDOW),
-            memory=memory,
-            checkpointer=InMemorySaver(),
-        )
-        agent.invoke(says("Inspect all."), config())
-        clean_run(provider)
-    log = memory.archive.read("t", 1, memory.archive.last("t"))
-    assert [tag for tag, _ in log] == list(range(1, 51))
-    assert [m.content for m in results([m for _, m in log])] == [body(i, 500) for i in range(24)]
-
-
-def test_e4_tokens_sent_grow_linearly_not_with_the_square(memory: Memory) -> None:
-    """E4: twice the rounds cost about twice the tokens; unmanaged they would cost four times."""
-
-    def sent(rounds: int) -> int:
-        with StrictProvider(calls_then(rounds), window=WINDOW) as provider:
-            agent = build_agent(
-                provider.openai(),
-                tools=[inspector(300)],
-                policy=WindowPolicy(window=WINDOW),
-                memory=memory,
-                prices=UNCACHED,
-            )
-            agent.invoke(says("Inspect all."), config(f"rounds-{rounds}"))
-            clean_run(provider)
-            return provider.totals().sent_tokens
-
-    once, twice = sent(25), sent(50)
-    unmanaged = sum(count_tokens([ToolMessage(body(1, 300), tool_call_id="x")]) * i for i in range(50))
-    assert twice < 2.6 * once
-    assert twice < unmanaged / 3
-
-
 def test_e10_the_cheap_model_writes_and_the_main_model_only_reads(memory: Memory) -> None:
     """E10: every summary call goes to the summariser; the main model's calls equal the agent's steps."""
     asked = Recorder(walker())
@@ -305,147 +263,9 @@ def test_m16_each_step_of_the_chain_frees_tokens(memory: Memory) -> None:
     assert all(gain > 0 for gains in acted.values() for gain in gains), acted
 
 
-def test_m16_without_the_chain_the_same_task_does_not_fit(memory: Memory) -> None:
-    """M16, ablation: offloading off, the same script needs summaries; both off, it is stopped."""
-    outcomes = {}
-    for name, policy in {
-        "offload": WindowPolicy(window=WINDOW),
-        "no offload": WindowPolicy(window=WINDOW, min_result=100_000, min_arguments=100_000),
-    }.items():
-        with StrictProvider(turns_of(14), window=WINDOW) as provider:
-            agent = build_agent(
-                provider.openai(),
-                tools=[inspector(500)],
-                policy=policy,
-                memory=memory,
-                checkpointer=InMemorySaver(),
-                prices=UNCACHED,
-            )
-            events = []
-            for _ in range(14):
-                events += watch(agent, says("Inspect one more."), config(name))
-            clean_run(provider)
-        outcomes[name] = len(of(events, "summarize"))
-    assert outcomes["offload"] < outcomes["no offload"]
-
-
 def test_events_tell_the_story_in_order(memory: Memory) -> None:
     with StrictProvider(calls_then(2), window=WINDOW) as provider:
         agent = build_agent(provider.openai(), tools=[inspector(50)], memory=memory)
         events = watch(agent, says("Never delete the index."), config())
     # The answer is numbered, and the rule is remembered: both after the last request.
     assert kinds(events) == ["intake", "watermark", "request"] * 3 + ["intake", "spending", "remember"]
-
-
-def test_parallel_calls_in_one_message_all_come_back(memory: Memory) -> None:
-    with StrictProvider(calls_then(12, each=4), window=WINDOW) as provider:
-        agent = build_agent(
-            provider.openai(), tools=[inspector(100)], policy=WindowPolicy(window=WINDOW), memory=memory
-        )
-        state = agent.invoke(says("Inspect in fours."), config())
-        clean_run(provider)
-    assert [m.content for m in results(state["messages"])] == [body(i, 100) for i in range(12)]
-
-
-def test_a_stub_copied_into_an_argument_is_refused(memory: Memory) -> None:
-    """A write whose content is a stub would destroy the file (GH#374); it never runs."""
-    ran: list[int] = []
-
-    def write(content: str) -> str:
-        """Write the file."""
-        ran.append(len(content))
-        return "written"
-
-    asked = Recorder(lambda request: next(replies))
-    with StrictProvider(asked, window=32_000) as provider:
-        stub = '⟦stored artifacts/ab/abcd.txt 9 chars, 1 lines; read it back: ctx_expand("3")⟧'
-        replies = iter([Reply("", (ToolCall("write", {"content": stub}),)), Reply("I see.")])
-        agent = build_agent(provider.openai(), tools=[write], memory=memory)
-        state = agent.invoke(says("Copy it."), config())
-    assert ran == []
-    (refusal,) = results(state["messages"])
-    assert refusal.status == "error"
-    assert "ctx_expand" in str(refusal.content)
-
-
-def test_prices_uncached_offload_early(memory: Memory) -> None:
-    """Without a prefix cache waiting saves nothing, so what has left the zone goes at once."""
-    counted = {}
-    for name, prices in {"uncached": UNCACHED, "cached": Prices()}.items():
-        with StrictProvider(calls_then(10), window=128_000) as provider:
-            agent = build_agent(
-                provider.openai(),
-                tools=[inspector(300)],
-                policy=WindowPolicy(window=128_000, keep_tags=4, keep_messages=4),
-                memory=memory,
-                prices=prices,
-            )
-            counted[name] = len(of(watch(agent, says("Inspect."), config(name)), "offload"))
-    assert counted["uncached"] > counted["cached"] >= 0
-
-
-def test_offloaded_results_are_stubs_that_name_their_own_bytes(memory: Memory) -> None:
-    """M9, M10: each stub in the last request opens, by the path it names, to what its tool returned."""
-    asked = Recorder(calls_then(8))
-    with StrictProvider(asked, window=WINDOW) as provider:
-        agent = build_agent(
-            provider.openai(), tools=[inspector()], policy=WindowPolicy(window=WINDOW), memory=memory
-        )
-        agent.invoke(says("Inspect."), config())
-    texts = [row["text"] for row in asked.requests[-1].messages if row["role"] == "tool"]
-    stubs = [text.split(" ", 1)[1] for text in texts if is_only_stub(text.split(" ", 1)[1])]
-    assert len(stubs) >= 5
-    for number, stub in enumerate(stubs):
-        assert len(stub.encode()) <= 2_048
-        name = stub.split()[1]
-        assert memory.artifacts.read_text(name) == body(number)
-
-
-def test_an_answer_is_numbered_and_archived_too(memory: Memory) -> None:
-    with StrictProvider(calls_then(0, "Hello."), window=WINDOW) as provider:
-        agent = build_agent(provider.openai(), memory=memory)
-        agent.invoke(says("Hi"), config())
-    log = memory.archive.read("t", 1, 9)
-    assert [(tag, m.type) for tag, m in log] == [(1, "human"), (2, "ai")]
-    assert isinstance(log[1][1], AIMessage)
-
-
-def test_g39_an_archived_fact_is_not_recalled(memory: Memory) -> None:
-    """Users' 36: what was archived stays out of a new session's first request, and out of the list."""
-    kept = memory.facts.write("Pump P-7 is in hall 3.", "ARCHITECTURE")
-    gone = memory.facts.write("Pump P-7 is in hall 1.", "ARCHITECTURE")
-    memory.facts.archive(gone.id)
-    script = [Reply("", (ToolCall("ctx_memory", {"action": "list"}),)), Reply("In hall 3.")]
-    with StrictProvider(script, keep_raw=True) as provider:
-        agent = build_agent(provider.openai(), memory=memory)
-        state = agent.invoke(says("Where is P-7?"), config())
-        first = (provider.requests[0].raw or b"").decode()
-    assert kept.content in first
-    assert gone.content not in first
-    listed = next(str(m.content) for m in state["messages"] if m.type == "tool")
-    assert kept.content in listed
-    assert gone.content not in listed
-
-
-def test_g10_the_cache_is_taken_to_live_from_the_request_not_from_the_answer(memory: Memory) -> None:
-    """An edit that a cold cache lets through happens when the provider's is cold, not a step late."""
-    now = 0.0
-
-    def slow(request: Request) -> Reply:
-        nonlocal now
-        now += 250
-        return script(request)
-
-    script = calls_then(12)
-    with StrictProvider(slow, window=100_000, ttl=300, clock=lambda: now) as provider:
-        agent = build_agent(
-            provider.openai(),
-            tools=[inspector(words=200)],
-            policy=WindowPolicy(window=100_000),
-            prices=Prices(),
-            memory=memory,
-            clock=lambda: now,
-        )
-        frame = agent.invoke(says(TASK), config())["frame"]
-        assert frame["asked"] == 250 * 12  # when the thirteenth request was made; its answer came at 3,250
-        assert all(x.cached_tokens for x in provider.requests[1:])

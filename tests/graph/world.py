@@ -4,6 +4,7 @@ and scripts that decide from what the request shows, as a model would.
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,15 @@ from headwater.lab.prefix_cache import canonical
 from headwater.lab.provider import Exchange, Reply, Request, StrictProvider, ToolCall
 from headwater.memory import Memory
 from headwater.memory.words import LexicalIndex
+from headwater.window.policy import WindowPolicy
 from headwater.window.prices import Prices
 
 WINDOW = 8_192
 UNCACHED = Prices.uncached()
+TIGHT = WindowPolicy(window=WINDOW, offload=0.3, compact=0.42)
+"""Lines so low that a few rounds reach them."""
+IN_LINE = replace(TIGHT, background=False)
+"""The same, with history told by the step that needs the room, so that each run does the same."""
 
 Event = dict[str, Any]
 Agent = CompiledStateGraph[Any, Any, Any, Any]
@@ -85,6 +91,24 @@ def turns_of(count: int, answer: str = "Done with this one.") -> Script:
         if served > 2 * count:
             return Reply("Nothing left.")
         return Reply("", (ToolCall("inspect", {"number": served // 2}),)) if served % 2 else Reply(answer)
+
+    return script
+
+
+def echo(request: Request) -> Reply:
+    """Says back the newest user's words, so that each turn's answer is its own."""
+    words = [row["text"] for row in request.messages if row["role"] == "user"][-1]
+    return Reply(f"You said: {words.split(' ', 1)[-1]}")
+
+
+def delegating(child: Script, *calls: ToolCall, answer: str = "Done.") -> Script:
+    """A lead that makes these calls, by default to one scout, then answers; a scout is told "You scout"."""
+    made = calls or (ToolCall("delegate", {"agent": "scout", "brief": "look"}),)
+
+    def script(request: Request) -> Reply:
+        if "You scout" in request.system:
+            return child(request)
+        return Reply(answer) if any(row["role"] == "tool" for row in request.messages) else Reply("", made)
 
     return script
 

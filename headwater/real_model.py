@@ -1,4 +1,4 @@
-"""A real model for the demo, or a clear word why it cannot be used."""
+"""A real model by its name, for a command, or a clear word why it cannot be used."""
 
 import os
 import sys
