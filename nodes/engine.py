@@ -85,14 +85,14 @@ class Engine:
     profile: bool = False
     subagents: Sequence["SubAgent"] = ()
     delegated: bool = False
-    _views: "OrderedDict[str, View]" = field(default_factory=OrderedDict, repr=False)
-    _texts: "OrderedDict[str, str]" = field(default_factory=OrderedDict, repr=False)
-    ahead: dict[str, int] = field(default_factory=dict, repr=False)
+    _views: "OrderedDict[str, View]" = field(default_factory=OrderedDict, init=False, repr=False)
+    _texts: "OrderedDict[str, str]" = field(default_factory=OrderedDict, init=False, repr=False)
+    ahead: dict[str, int] = field(default_factory=dict, init=False, repr=False)
     """By session, the last tag that background runs are known to have told; a hint, the archive knows."""
-    told: ToldRows = field(default_factory=ToldRows, repr=False)
+    told: ToldRows = field(default_factory=ToldRows, init=False, repr=False)
     """The compartments that were read last."""
-    _window: WindowSize | None = field(default=None, repr=False)
-    _lock: Lock = field(default_factory=Lock, repr=False)
+    _window: WindowSize | None = field(default=None, init=False, repr=False)
+    _lock: Lock = field(default_factory=Lock, init=False, repr=False)
 
     @cached_property
     def provider(self) -> Provider:
