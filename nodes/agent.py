@@ -14,7 +14,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from headwater.memory.ledger import Short, Spend
 from headwater.nodes.background import work_ahead
 from headwater.nodes.binding import head_moved
-from headwater.nodes.engine import Engine, live, saved, used_tokens
+from headwater.nodes.engine import Engine, live, saved
 from headwater.nodes.events import emit
 from headwater.nodes.faults import capped, is_malformed, lower_cap, overflow_in, said_malformed, with_note
 from headwater.nodes.offload import apply_edits
@@ -160,28 +160,39 @@ def exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
             # Nothing that a stub can stand for is left: once, by the lines that the refusal has moved.
             return saved(frame, edits=edits, step={"refused": {"tokens": tokens, "limit": overflow.limit}})
     assert isinstance(answer, AIMessage)
-    frame = _learned(engine, frame, answer, tokens, last, asked)
-    kind = step.get("pass", Pass.DEFER)
-    if kind == Pass.DEFER and (edits or step.get("tried")):
-        kind = Pass.EXECUTE
     emit(
         "request",
         session=frame.session,
         tokens=tokens,
         usage=dict(answer.usage_metadata or {}),
-        kind=str(kind),
+        kind=str(_pass_of(frame, step.get("pass", Pass.DEFER))),
     )
+    frame = _learned(engine, frame, answer, tokens, last, asked)
     answer = _cut(answer, short)
+    paid = spend_of(engine.prices, answer, tokens)
     if purse.pays:
-        keep = step_of(engine.prices, used_tokens(answer, tokens), engine.reserve)
-        paid = spend_of(engine.prices, answer, tokens)
+        keep = step_of(engine.prices, int(paid.tokens), engine.reserve)
         purse.after(paid, keep if answer.tool_calls else Spend())
     used = dict(state.get("purse") or {})
     used["steps"] = used.get("steps", 0) + 1
-    used["tokens"] = used.get("tokens", 0) + used_tokens(answer, tokens)
-    used["cost"] = used.get("cost", 0.0) + spend_of(engine.prices, answer, tokens).cost
+    used["tokens"] = used.get("tokens", 0) + int(paid.tokens)
+    used["cost"] = used.get("cost", 0.0) + paid.cost
     used["round"] = round_of(messages, used)
     return saved(frame, messages=[answer], edits=edits, step={}, purse=used)
+
+
+def _pass_of(frame: Frame, planned: str) -> Pass:
+    """How the request relates to the one before: as planned where anything has moved since, else DEFER.
+
+    A remedy that found nothing to take out has moved nothing; a refusal, a lost text or an `undo` has, though
+    nobody planned it.
+    """
+    kind = Pass(planned)
+    if not frame.answered:
+        return kind
+    if frame.answered == frame.revision:
+        return Pass.DEFER
+    return Pass.EXECUTE if kind is Pass.DEFER else kind
 
 
 def _cut(answer: AIMessage, short: Short | None) -> AIMessage:
@@ -232,7 +243,9 @@ def _learned(engine: Engine, frame: Frame, answer: AIMessage, tokens: int, last:
     )
     if meter.sloped:
         engine.memory.scales.learn(engine.endpoint, scale, asked)
-    return frame.with_(sent=last, asked=asked, warm=warm, size=tokens, scale=scale, meter=meter)
+    return frame.with_(
+        sent=last, asked=asked, warm=warm, size=tokens, answered=frame.revision, scale=scale, meter=meter
+    )
 
 
 def _unresolved(

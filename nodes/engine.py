@@ -16,7 +16,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
@@ -273,11 +273,6 @@ def revised(frame: Frame, *parts: object) -> str:
 def live(state: State) -> list[BaseMessage]:
     """The messages of a state; the channel's own list, not to be changed."""
     return cast(list[BaseMessage], state.get("messages") or [])
-
-
-def used_tokens(answer: AIMessage, otherwise: int = 0) -> int:
-    """Input and output tokens that a provider reported for an answer; `otherwise` where it reported none."""
-    return answer.usage_metadata["total_tokens"] if answer.usage_metadata else otherwise
 
 
 def _digest(*parts: object) -> str:
