@@ -16,6 +16,7 @@ from langgraph.graph.state import CompiledStateGraph
 
 from headwater.memory import Memory
 from headwater.memory.ledger import Spend
+from headwater.nodes.purse import LIMITS
 
 if TYPE_CHECKING:
     from langgraph.pregel.remote import RemoteGraph
@@ -100,8 +101,6 @@ def thread_of(session: str) -> str:
 
 def remote_config(config: RunnableConfig, limits: Mapping[str, float]) -> RunnableConfig:
     """What crosses to the server: the thread, what may be spent, and the recursion limit."""
-    from headwater.nodes.purse import LIMITS
-
     session = str((config.get("configurable") or {})["thread_id"])
     # JSON has no infinity.
     finite = {name: value for name, value in limits.items() if value < 1e18}
