@@ -25,7 +25,8 @@ from benchmarks.optimum import Never, Scheduled, observe, schedule
 from headwater.lab.replay import ReplayReport, replay
 from headwater.lab.sessions import load_session
 from headwater.window import Prices, WindowPolicy
-from headwater.window.policy import FLOOR_WINDOW, Lines
+from headwater.window.policy import Lines
+from headwater.window.sizes_table import DEFAULT_WINDOW
 
 SESSIONS = Path(__file__).resolve().parents[2] / "shared" / "data" / "sessions"
 REPORT = Path(__file__).resolve().parents[1] / "docs" / "economy.md"
@@ -42,7 +43,7 @@ class ThresholdPolicy(WindowPolicy):
 
     def lines(self, window: int | None = None, max_output: int | None = None) -> Lines:
         """One line; the offload line stands a token below it, where no pass frees enough to be taken."""
-        size = self.window or window or FLOOR_WINDOW
+        size = self.window or window or DEFAULT_WINDOW
         line = int(min(0.85 * size, size - 8_000))
         return Lines(window=size, usable=size, offload=line - 1, compact=line, exhausted=int(0.95 * size))
 

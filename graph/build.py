@@ -17,10 +17,10 @@ from headwater.graph.team import Team
 from headwater.memory import Memory
 from headwater.memory.project_docs import ProjectDocs
 from headwater.nodes.agent import agent
+from headwater.nodes.background_children import background_tools
 from headwater.nodes.budget import Budget
 from headwater.nodes.conclusion import schema_note
 from headwater.nodes.context_tools import context_tools
-from headwater.nodes.detached import background_tools
 from headwater.nodes.engine import Engine
 from headwater.nodes.halt import halt
 from headwater.nodes.intake import intake

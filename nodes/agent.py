@@ -12,7 +12,6 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from headwater.memory.ledger import Short, Spend
-from headwater.nodes.background import work_ahead
 from headwater.nodes.binding import head_moved
 from headwater.nodes.engine import Engine, live, saved
 from headwater.nodes.events import emit
@@ -30,11 +29,13 @@ from headwater.nodes.purse import (
 )
 from headwater.nodes.reclaim import bare
 from headwater.nodes.state import State, Update
+from headwater.nodes.work_ahead import work_ahead
 from headwater.window.blocks import BLOCKS, window_report
 from headwater.window.calibration import MAX_SCALE, Meter, learn
 from headwater.window.face import text_of
 from headwater.window.frame import Frame, Pass
 from headwater.window.overflow import Overflow
+from headwater.window.providers import caching_asked
 from headwater.window.sizes import model_name
 
 MAX_RETRIES = 3
@@ -90,9 +91,7 @@ def advance(
 
 def _bound(engine: Engine) -> Runnable[Any, Any]:
     """The model with its tools; where caching must be asked for, asked to cache all that is sent."""
-    # Anthropic caches up to a marked block only; the others cache any prefix by themselves.
-    marks = engine.model._llm_type == "anthropic-chat"
-    asked: dict[str, Any] = {"cache_control": {"type": "ephemeral"}} if marks else {}
+    asked = caching_asked(engine.model)
     if engine.tools:
         return engine.model.bind_tools(list(engine.tools), **asked)
     return engine.model.bind(**asked)

@@ -9,7 +9,7 @@ from langgraph.prebuilt import InjectedState
 
 from headwater.memory import Memory, StorageError, UnknownTag, page
 from headwater.memory.lineage import may_open
-from headwater.nodes.lineage import own_tags
+from headwater.nodes.branch import own_tags
 from headwater.nodes.memory_tool import Action, keep_facts
 from headwater.nodes.remote import look_up
 from headwater.nodes.search import LIMIT, Seen, search

@@ -28,7 +28,7 @@ from headwater.window.calibration import Meter, predict
 from headwater.window.frame import Frame
 from headwater.window.policy import Lines, WindowPolicy
 from headwater.window.prices import Prices
-from headwater.window.providers import Provider, provider_of
+from headwater.window.providers import Provider, addresses_of, provider_of
 from headwater.window.render import Texts
 from headwater.window.sizes import WindowSize, max_output_of, model_name, window_of
 from headwater.window.stubs import encode
@@ -37,12 +37,10 @@ from headwater.window.view import View
 
 if TYPE_CHECKING:
     from headwater.memory.project_docs import ProjectDocs
+    from headwater.nodes.background_children import Background
     from headwater.nodes.delegation import SubAgent
-    from headwater.nodes.detached import Background
 
 _VIEWS = 64
-# Where the clients keep the address they talk to.
-_ENDPOINTS = ("openai_api_base", "anthropic_api_url", "base_url", "azure_endpoint", "endpoint_url")
 
 
 class WindowTooSmall(ValueError):
@@ -127,8 +125,7 @@ class Engine:
     @property
     def endpoint(self) -> str:
         """ "model@endpoint": the same name may be served with another window elsewhere."""
-        places = (getattr(self.model, name, None) for name in _ENDPOINTS)
-        return f"{model_name(self.model)}@{next((str(p) for p in places if p), 'default')}"
+        return f"{model_name(self.model)}@{next(iter(addresses_of(self.model)), 'default')}"
 
     @cached_property
     def lines(self) -> Lines:
@@ -147,7 +144,7 @@ class Engine:
     @cached_property
     def background(self) -> "Background":
         """The sub-agents of this agent that nobody waits for."""
-        from headwater.nodes.detached import Background
+        from headwater.nodes.background_children import Background
 
         return Background()
 
