@@ -6,7 +6,7 @@ and the request goes out smaller (M17-M20). The same bytes are never sent twice.
 
 import asyncio
 from collections.abc import Generator
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -20,6 +20,7 @@ from headwater.nodes.offload import apply_edits
 from headwater.nodes.placed import Placed
 from headwater.nodes.purse import (
     Exhausted,
+    Purse,
     cut_off,
     purse_of,
     round_of,
@@ -159,6 +160,26 @@ def exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
             # Nothing that a stub can stand for is left: once, by the lines that the refusal has moved.
             return saved(frame, edits=edits, step={"refused": {"tokens": tokens, "limit": overflow.limit}})
     assert isinstance(answer, AIMessage)
+    made = _Answered(answer, tokens, last, asked, short)
+    return _ended(engine, frame, state, purse, made, edits)
+
+
+class _Answered(NamedTuple):
+    """An answered request: its tokens, the newest tag in it, when it was asked, and why it is the last."""
+
+    answer: AIMessage
+    tokens: int
+    last: int
+    asked: float
+    short: Short | None
+
+
+def _ended(
+    engine: Engine, frame: Frame, state: State, purse: Purse, made: _Answered, edits: dict[int, str]
+) -> Update:
+    """Report, learn and book an answered request; what the step changes."""
+    answer, tokens, last, asked, short = made
+    step = state.get("step") or {}
     emit(
         "request",
         session=frame.session,
@@ -176,7 +197,7 @@ def exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
     used["steps"] = used.get("steps", 0) + 1
     used["tokens"] = used.get("tokens", 0) + int(paid.tokens)
     used["cost"] = used.get("cost", 0.0) + paid.cost
-    used["round"] = round_of(messages, used)
+    used["round"] = round_of(live(state), used)
     return saved(frame, messages=[answer], edits=edits, step={}, purse=used)
 
 
