@@ -27,7 +27,8 @@ from benchmarks.sessions import SESSIONS
 from headwater.lab.replay import ReplayReport, replay, unmanaged
 from headwater.lab.sessions import load_session
 from headwater.window import Prices, WindowPolicy
-from headwater.window.policy import FLOOR_WINDOW, Lines
+from headwater.window.policy import Lines
+from headwater.window.sizes_table import DEFAULT_WINDOW
 
 REPORT = Path(__file__).resolve().parents[1] / "docs" / "economy.md"
 LONG = 50_000
@@ -46,7 +47,7 @@ class ThresholdPolicy(WindowPolicy):
 
         8,000 tokens are kept for the answer, of windows below 32k a quarter.
         """
-        size = self.window or window or FLOOR_WINDOW
+        size = self.window or window or DEFAULT_WINDOW
         line = int(min(0.85 * size, size - min(8_000, size // 4)))
         return Lines(window=size, usable=size, offload=line - 1, compact=line, exhausted=int(0.95 * size))
 

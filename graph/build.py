@@ -17,10 +17,10 @@ from headwater.graph.team import Team
 from headwater.memory import Memory
 from headwater.memory.project_docs import ProjectDocs
 from headwater.nodes.agent import agent
+from headwater.nodes.background_children import background_tools
 from headwater.nodes.budget import Budget
 from headwater.nodes.conclusion import schema_note
 from headwater.nodes.context_tools import context_tools
-from headwater.nodes.detached import background_tools
 from headwater.nodes.engine import Engine
 from headwater.nodes.halt import halt
 from headwater.nodes.intake import intake
@@ -103,16 +103,24 @@ def build_agent(
         WindowTooSmall: On the first step, when system prompt and tools leave no room.
     """
     warm_up()
-    house = memory if isinstance(memory, Memory) else Memory(memory or ".headwater", store=store)
-    engine = _engine(
-        model, tools, system_prompt, subagents, summarizer, policy, house, prices, context_tools, clock
+    engine = engine_for(
+        model,
+        memory_of(memory, store),
+        tools=tools,
+        system_prompt=system_prompt,
+        subagents=subagents,
+        summarizer=summarizer,
+        policy=policy,
+        prices=prices,
+        budget=budget,
+        with_context=context_tools,
+        docs=ProjectDocs.of(project_docs),
+        profile=user_profile,
+        clock=clock,
     )
-    engine.budget = budget
-    engine.docs, engine.profile = ProjectDocs.of(project_docs), user_profile
-    team = Team(subagents, lambda spec, team: _child(spec, engine, team))
     return _compile(
         engine,
-        team.of(subagents),
+        children_of(engine),
         checkpointer=checkpointer,
         store=store,
         context_schema=context_schema,
@@ -143,18 +151,29 @@ def resolve_model(model: str | BaseChatModel) -> BaseChatModel:
     return found
 
 
-def _engine(
+def memory_of(given: Memory | str | Path | None, store: BaseStore | None) -> Memory:
+    """The memory that was handed in, or the embedded one in that folder; default: `.headwater`."""
+    return given if isinstance(given, Memory) else Memory(given or ".headwater", store=store)
+
+
+def engine_for(
     model: str | BaseChatModel,
-    tools: Sequence[BaseTool | Callable[..., Any]],
-    system_prompt: str,
-    subagents: Sequence[SubAgent],
-    summarizer: str | BaseChatModel | Sequence[str | BaseChatModel] | None,
-    policy: WindowPolicy | None,
     memory: Memory,
-    prices: Prices | None,
-    with_context: bool,
-    clock: Callable[[], float] | None,
+    *,
+    tools: Sequence[BaseTool | Callable[..., Any]] = (),
+    system_prompt: str = "",
+    subagents: Sequence[SubAgent] = (),
+    summarizer: str | BaseChatModel | Sequence[str | BaseChatModel] | None = None,
+    policy: WindowPolicy | None = None,
+    prices: Prices | None = None,
+    budget: Budget | None = None,
+    with_context: bool = True,
+    docs: ProjectDocs | None = None,
+    profile: bool = False,
+    clock: Callable[[], float] | None = None,
+    delegated: bool = False,
 ) -> Engine:
+    """The engine of one agent, its tools made; arguments as for `build_agent`."""
     several = (
         summarizer if isinstance(summarizer, Sequence) and not isinstance(summarizer, str) else [summarizer]
     )
@@ -167,10 +186,14 @@ def _engine(
         policy=policy or WindowPolicy(),
         prices=prices or Prices(),
         system="\n\n".join(part for part in (system_prompt, GUIDE if with_context else "") if part),
+        budget=budget,
+        docs=docs,
+        profile=profile,
+        subagents=tuple(subagents),
+        delegated=delegated,
     )
     if clock is not None:
         engine.clock = clock
-    engine.subagents = tuple(subagents)
     own: list[Any] = [t if isinstance(t, BaseTool) else tool(t) for t in tools]
     if subagents:
         own += [delegate_tool(subagents), *background_tools(engine)]
@@ -180,25 +203,49 @@ def _engine(
     return engine
 
 
+def children_of(engine: Engine) -> Children:
+    """The graphs of all that an agent may delegate to.
+
+    Raises:
+        SubAgentUnknown: A string names nobody, or a name stands for two.
+    """
+    return Team(engine.subagents, lambda spec, team: _child(spec, engine, team)).of(engine.subagents)
+
+
 def _child(spec: SubAgent, parent: Engine, team: Team) -> CompiledStateGraph[State, Any, Any, State]:
     """The governed graph of a sub-agent: its own window and tools, the parent's memory."""
     prompt = [spec.prompt, schema_note(spec.output) if spec.output is not None else ""]
     below = team.named(spec)
-    engine = _engine(
+    engine = engine_for(
         spec.model if spec.model is not None else parent.model,
-        spec.tools,
-        "\n\n".join(filter(None, prompt)),
-        below,
-        parent.historians,
-        spec.policy or parent.policy,
         parent.memory,
-        parent.prices,
-        True,
-        parent.clock,
+        tools=spec.tools,
+        system_prompt="\n\n".join(filter(None, prompt)),
+        subagents=below,
+        summarizer=parent.historians,
+        policy=spec.policy or parent.policy,
+        prices=parent.prices,
+        budget=spec.budget,
+        clock=parent.clock,
+        delegated=True,
     )
-    engine.budget = spec.budget
-    engine.delegated = True
     return _compile(engine, team.of(below), name=spec.name)
+
+
+def makers(children: Children) -> dict[str, Callable[[Engine], Any]]:
+    """What makes each node, under the name that the edges `route` and `onward` know it by."""
+    return {
+        "intake": intake,
+        "watermark": watermark,
+        "offload": offload,
+        "summarize": summarize,
+        "reclaim": reclaim,
+        "halt": halt,
+        "agent": agent,
+        "tools": tools_node,
+        "subagent": lambda engine: subagent(engine, children),
+        "remember": remember,
+    }
 
 
 def _compile(
@@ -212,20 +259,8 @@ def _compile(
 ) -> CompiledStateGraph[State, Any, Any, State]:
     graph: StateGraph[State, Any, Any, State] = StateGraph(State, context_schema=context_schema)
     runs = PerRun(engine)
-    nodes: dict[str, Any] = {
-        "intake": runs.node(intake),
-        "watermark": runs.node(watermark),
-        "offload": runs.node(offload),
-        "summarize": runs.node(summarize),
-        "reclaim": runs.node(reclaim),
-        "halt": runs.node(halt),
-        "agent": runs.node(agent),
-        "tools": runs.node(tools_node),
-        "subagent": runs.node(lambda chosen: subagent(chosen, children)),
-        "remember": runs.node(remember),
-    }
-    for node, does in nodes.items():
-        graph.add_node(node, does, metadata=role(node))
+    for node, make in makers(children).items():
+        graph.add_node(node, runs.node(make), metadata=role(node))
     graph.add_edge(START, "intake")
     graph.add_edge("intake", "watermark")
     graph.add_conditional_edges("watermark", route, ["agent", "offload", "summarize", "reclaim", "halt"])

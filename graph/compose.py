@@ -8,21 +8,12 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from langgraph.store.base import BaseStore
 
-from headwater.graph.build import _child, _engine
-from headwater.graph.team import Team
+from headwater.graph.build import children_of, engine_for, makers, memory_of
 from headwater.memory import Memory
-from headwater.nodes.agent import agent
+from headwater.memory.project_docs import ProjectDocs
 from headwater.nodes.budget import Budget
 from headwater.nodes.engine import Engine
-from headwater.nodes.halt import halt
-from headwater.nodes.intake import intake
-from headwater.nodes.offload import offload
-from headwater.nodes.reclaim import reclaim
-from headwater.nodes.remember import remember
-from headwater.nodes.subagent import Children, SubAgent, subagent
-from headwater.nodes.summarize import summarize
-from headwater.nodes.tools import tools as tools_node
-from headwater.nodes.watermark import watermark
+from headwater.nodes.subagent import Children, SubAgent
 from headwater.window.policy import WindowPolicy
 from headwater.window.prices import Prices
 from headwater.window.tokens import warm_up
@@ -39,18 +30,7 @@ class Parts(NamedTuple):
 
         A graph that delegates to nobody needs no `subagent`, one without tools no `tools`.
         """
-        return {
-            "intake": intake(self.engine),
-            "watermark": watermark(self.engine),
-            "offload": offload(self.engine),
-            "summarize": summarize(self.engine),
-            "reclaim": reclaim(self.engine),
-            "halt": halt(self.engine),
-            "agent": agent(self.engine),
-            "tools": tools_node(self.engine),
-            "subagent": subagent(self.engine, self.children),
-            "remember": remember(self.engine),
-        }
+        return {name: make(self.engine) for name, make in makers(self.children).items()}
 
 
 def parts(
@@ -66,6 +46,8 @@ def parts(
     prices: Prices | None = None,
     budget: Budget | None = None,
     context_tools: bool = True,
+    project_docs: str | Path | ProjectDocs | None = None,
+    user_profile: bool = False,
     clock: Callable[[], float] | None = None,
 ) -> Parts:
     """What `build_agent` makes of the same arguments, before it puts its graph together.
@@ -74,10 +56,19 @@ def parts(
         UnknownModel: A model string that names no installed provider.
     """
     warm_up()
-    house = memory if isinstance(memory, Memory) else Memory(memory or ".headwater", store=store)
-    engine = _engine(
-        model, tools, system_prompt, subagents, summarizer, policy, house, prices, context_tools, clock
+    engine = engine_for(
+        model,
+        memory_of(memory, store),
+        tools=tools,
+        system_prompt=system_prompt,
+        subagents=subagents,
+        summarizer=summarizer,
+        policy=policy,
+        prices=prices,
+        budget=budget,
+        with_context=context_tools,
+        docs=ProjectDocs.of(project_docs),
+        profile=user_profile,
+        clock=clock,
     )
-    engine.budget = budget
-    team = Team(subagents, lambda spec, team: _child(spec, engine, team))
-    return Parts(engine, team.of(subagents))
+    return Parts(engine, children_of(engine))

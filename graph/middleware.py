@@ -29,7 +29,7 @@ from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 from langgraph.types import Command
 
-from headwater.graph.build import GUIDE, resolve_model
+from headwater.graph.build import GUIDE, memory_of, resolve_model
 from headwater.graph.model_request import Engines, identified, log_of, request_for
 from headwater.memory import Memory
 from headwater.nodes.context_tools import context_tools as tools_for
@@ -112,8 +112,7 @@ class GovernanceMiddleware(AgentMiddleware[GovernedState, Any, Any]):
         warm_up()
         self._name = name
         self._guide = GUIDE if context_tools else ""
-        house = memory if isinstance(memory, Memory) else Memory(memory or ".headwater", store=store)
-        self.memory: Memory = house
+        self.memory: Memory = memory_of(memory, store)
         self._engines = Engines(
             memory=self.memory,
             policy=policy or WindowPolicy(),

@@ -18,6 +18,7 @@ from headwater.nodes.faults import capped
 from headwater.window.face import text_of
 from headwater.window.policy import WindowPolicy
 from headwater.window.prices import Prices
+from headwater.window.providers import caching_asked
 
 _ENGINES = 16
 
@@ -110,13 +111,10 @@ def request_for(
     if rest and isinstance(head := rest[0], SystemMessage):
         del rest[0]
         system = head if system is None or isinstance(system.content, str) else _lengthened(system, head)
-    # Anthropic caches up to a marked block only; the others cache any prefix by themselves.
-    marks = request.model._llm_type == "anthropic-chat"
-    asked: dict[str, Any] = {"cache_control": {"type": "ephemeral"}} if marks else {}
     return request.override(
         system_message=system,
         messages=[*rest, *extra],  # type: ignore[list-item]
-        model_settings={**asked, **request.model_settings, **capped(engine)},
+        model_settings={**caching_asked(request.model), **request.model_settings, **capped(engine)},
     )
 
 

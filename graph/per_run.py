@@ -78,20 +78,8 @@ def varied(base: Engine, asked: RunSettings) -> Engine:
     """The engine of an agent under other settings: the same model, prompt and tools, so the same prefix."""
     memory = base.memory if asked.tenant is None else base.memory.of_tenant(asked.tenant)
     policy = base.policy if asked.window is None else base.policy.with_window(asked.window)
-    engine = Engine(
-        model=base.model,
-        memory=memory,
-        system=base.system,
-        summarizer=base.summarizer,
-        fallbacks=base.fallbacks,
-        policy=policy,
-        prices=base.prices,
-        clock=base.clock,
-        budget=base.budget,
-        output_cap=base.output_cap,
-        subagents=base.subagents,
-        delegated=base.delegated,
-    )
+    # What it keeps of sessions is not taken along: it may be another tenant's.
+    engine = replace(base, memory=memory, policy=policy)
     # What reads the memory reads the tenant's; all others are the very same tools.
     own = {tool.name: tool for tool in context_tools(engine)}
     engine.tools = [own[tool.name] if _reads_memory(tool) else tool for tool in base.tools]

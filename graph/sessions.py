@@ -14,6 +14,7 @@ from headwater.memory.kinship import delete_session
 from headwater.nodes.conclusion import Conclusion, evidence_in, last_answer
 from headwater.nodes.engine import revised
 from headwater.nodes.recall import compartments, fold
+from headwater.window.blocks import newest_tag
 from headwater.window.face import text_of
 from headwater.window.frame import Frame
 from headwater.window.marks import stamp, tag_of
@@ -203,7 +204,7 @@ def _state_at(agent: Any, session: str, at: int | None) -> dict[str, Any] | None
     low, high = 0, len(ids) - 1
     while low < high:  # the first, newest first, that shows nothing after the tag
         middle = (low + high) // 2
-        shown = _newest_tag(agent.get_state(ids[middle]).values)
+        shown = newest_tag(agent.get_state(ids[middle]).values.get("messages") or [])
         low, high = (low, middle) if shown <= at else (middle + 1, high)
     for config in ids[low:]:
         found = _resting(agent.get_state(config).values, at)
@@ -217,15 +218,11 @@ def _resting(values: dict[str, Any], at: int | None) -> dict[str, Any] | None:
     messages = list(values.get("messages") or [])
     if not values.get("frame") or not messages or not all(map(tag_of, messages)):
         return None
-    if at is not None and _newest_tag(values) > at:
+    if at is not None and newest_tag(messages) > at:
         return None
     calls = {c["id"] for m in messages if isinstance(m, AIMessage) for c in m.tool_calls}
     answered = {getattr(m, "tool_call_id", None) for m in messages}
     return dict(values) if calls <= answered else None
-
-
-def _newest_tag(values: dict[str, Any]) -> int:
-    return max(map(tag_of, values.get("messages") or []), default=0)
 
 
 def _lineage(saver: BaseCheckpointSaver[Any], config: RunnableConfig) -> Iterator[Any]:

@@ -8,7 +8,7 @@ the session has overtaken, is no business of this frame.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from langchain_core.messages import BaseMessage, RemoveMessage
+from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage
 
 from headwater.nodes.engine import Engine
 from headwater.nodes.events import emit
@@ -61,21 +61,25 @@ def finished(engine: Engine, frame: Frame, tags: Sequence[int]) -> list[Row]:
     return found
 
 
-def tail_before(
-    engine: Engine, frame: Frame, messages: Sequence[BaseMessage], end: int
+def stretch_to_tell(
+    engine: Engine, frame: Frame, messages: list[BaseMessage]
 ) -> list[tuple[int, BaseMessage]]:
-    """The messages of the tail before a tag, numbered."""
+    """The tail before the protected zone, ending where no arc is split."""
+    with engine.view(frame, messages) as view:
+        end = view.protected(engine.policy, engine.lines.window, engine.room(view))
     hidden = max(frame.boundary, frame.lead)
-    return [(tag, m) for m in messages if hidden < (tag := tag_of(m)) < end]
+    tail = [(tag, m) for m in messages if (tag := tag_of(m)) > hidden]
+    cut = sum(1 for tag, _ in tail if tag < end)
+    while 0 < cut < len(tail) and isinstance(tail[cut][1], ToolMessage):
+        cut -= 1
+    return tail[:cut]
 
 
 def adopt(engine: Engine, frame: Frame, messages: list[BaseMessage]) -> Adopted:
     """Take in all that has been told before the protected zone; the frame as it is where there is nothing."""
     if not engine.works_ahead:
         return Adopted(frame)
-    with engine.view(frame, messages) as view:
-        end = view.protected(engine.policy, engine.lines.window, engine.room(view))
-    tail = tail_before(engine, frame, messages, end)
+    tail = stretch_to_tell(engine, frame, messages)
     rows = finished(engine, frame, [tag for tag, _ in tail])
     if not rows:
         return Adopted(frame)

@@ -6,21 +6,21 @@ and the request goes out smaller (M17-M20). The same bytes are never sent twice.
 
 import asyncio
 from collections.abc import Generator
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from headwater.memory.ledger import Short, Spend
-from headwater.nodes.background import work_ahead
 from headwater.nodes.binding import head_moved
-from headwater.nodes.engine import Engine, live, saved, used_tokens
+from headwater.nodes.engine import Engine, live, saved
 from headwater.nodes.events import emit
 from headwater.nodes.faults import capped, is_malformed, lower_cap, overflow_in, said_malformed, with_note
 from headwater.nodes.offload import apply_edits
 from headwater.nodes.placed import Placed
 from headwater.nodes.purse import (
     Exhausted,
+    Purse,
     cut_off,
     purse_of,
     round_of,
@@ -30,11 +30,13 @@ from headwater.nodes.purse import (
 )
 from headwater.nodes.reclaim import bare
 from headwater.nodes.state import State, Update
+from headwater.nodes.work_ahead import work_ahead
 from headwater.window.blocks import BLOCKS, window_report
 from headwater.window.calibration import MAX_SCALE, Meter, learn
 from headwater.window.face import text_of
 from headwater.window.frame import Frame, Pass
 from headwater.window.overflow import Overflow
+from headwater.window.providers import caching_asked
 from headwater.window.sizes import model_name
 
 MAX_RETRIES = 3
@@ -90,9 +92,7 @@ def advance(
 
 def _bound(engine: Engine) -> Runnable[Any, Any]:
     """The model with its tools; where caching must be asked for, asked to cache all that is sent."""
-    # Anthropic caches up to a marked block only; the others cache any prefix by themselves.
-    marks = engine.model._llm_type == "anthropic-chat"
-    asked: dict[str, Any] = {"cache_control": {"type": "ephemeral"}} if marks else {}
+    asked = caching_asked(engine.model)
     if engine.tools:
         return engine.model.bind_tools(list(engine.tools), **asked)
     return engine.model.bind(**asked)
@@ -160,28 +160,59 @@ def exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
             # Nothing that a stub can stand for is left: once, by the lines that the refusal has moved.
             return saved(frame, edits=edits, step={"refused": {"tokens": tokens, "limit": overflow.limit}})
     assert isinstance(answer, AIMessage)
-    frame = _learned(engine, frame, answer, tokens, last, asked)
-    kind = step.get("pass", Pass.DEFER)
-    if kind == Pass.DEFER and (edits or step.get("tried")):
-        kind = Pass.EXECUTE
+    made = _Answered(answer, tokens, last, asked, short)
+    return _ended(engine, frame, state, purse, made, edits)
+
+
+class _Answered(NamedTuple):
+    """An answered request: its tokens, the newest tag in it, when it was asked, and why it is the last."""
+
+    answer: AIMessage
+    tokens: int
+    last: int
+    asked: float
+    short: Short | None
+
+
+def _ended(
+    engine: Engine, frame: Frame, state: State, purse: Purse, made: _Answered, edits: dict[int, str]
+) -> Update:
+    """Report, learn and book an answered request; what the step changes."""
+    answer, tokens, last, asked, short = made
+    step = state.get("step") or {}
     emit(
         "request",
         session=frame.session,
         tokens=tokens,
         usage=dict(answer.usage_metadata or {}),
-        kind=str(kind),
+        kind=str(_pass_of(frame, step.get("pass", Pass.DEFER))),
     )
+    frame = _learned(engine, frame, answer, tokens, last, asked)
     answer = _cut(answer, short)
+    paid = spend_of(engine.prices, answer, tokens)
     if purse.pays:
-        keep = step_of(engine.prices, used_tokens(answer, tokens), engine.reserve)
-        paid = spend_of(engine.prices, answer, tokens)
+        keep = step_of(engine.prices, int(paid.tokens), engine.reserve)
         purse.after(paid, keep if answer.tool_calls else Spend())
     used = dict(state.get("purse") or {})
     used["steps"] = used.get("steps", 0) + 1
-    used["tokens"] = used.get("tokens", 0) + used_tokens(answer, tokens)
-    used["cost"] = used.get("cost", 0.0) + spend_of(engine.prices, answer, tokens).cost
-    used["round"] = round_of(messages, used)
+    used["tokens"] = used.get("tokens", 0) + int(paid.tokens)
+    used["cost"] = used.get("cost", 0.0) + paid.cost
+    used["round"] = round_of(live(state), used)
     return saved(frame, messages=[answer], edits=edits, step={}, purse=used)
+
+
+def _pass_of(frame: Frame, planned: str) -> Pass:
+    """How the request relates to the one before: as planned where anything has moved since, else DEFER.
+
+    A remedy that found nothing to take out has moved nothing; a refusal, a lost text or an `undo` has, though
+    nobody planned it.
+    """
+    kind = Pass(planned)
+    if not frame.answered:
+        return kind
+    if frame.answered == frame.revision:
+        return Pass.DEFER
+    return Pass.EXECUTE if kind is Pass.DEFER else kind
 
 
 def _cut(answer: AIMessage, short: Short | None) -> AIMessage:
@@ -232,7 +263,9 @@ def _learned(engine: Engine, frame: Frame, answer: AIMessage, tokens: int, last:
     )
     if meter.sloped:
         engine.memory.scales.learn(engine.endpoint, scale, asked)
-    return frame.with_(sent=last, asked=asked, warm=warm, size=tokens, scale=scale, meter=meter)
+    return frame.with_(
+        sent=last, asked=asked, warm=warm, size=tokens, answered=frame.revision, scale=scale, meter=meter
+    )
 
 
 def _unresolved(

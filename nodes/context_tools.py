@@ -1,26 +1,25 @@
 """The tools through which a model governs its own window: read back, look up, note, let go, remember."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Protocol
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool, ToolException
 from langgraph.prebuilt import InjectedState
 
-from headwater.memory import Memory, StorageError, UnknownTag, page
+from headwater.memory import Memory, StorageError
 from headwater.memory.kinship import may_open
-from headwater.nodes.lineage import own_tags
+from headwater.nodes.branch import own_tags
 from headwater.nodes.memory_tool import Action, keep_facts
+from headwater.nodes.read_back import EXPAND_TOKENS, expand, read, stored
 from headwater.nodes.remote import look_up
 from headwater.nodes.search import LIMIT, Seen, search
 from headwater.nodes.told import ToldRows
-from headwater.window.face import safe, text_of
+from headwater.window.face import safe
 from headwater.window.frame import Frame
-from headwater.window.marks import TagError, mark, parse_ranges, tag_of
+from headwater.window.marks import TagError, parse_ranges, tag_of
 from headwater.window.policy import Lines
-from headwater.window.tokens import count_text
 
-EXPAND_TOKENS = 15_000
 _SHARE = 0.15
 
 
@@ -153,14 +152,6 @@ def place_of(memory: Memory, session: str) -> dict[str, Any] | None:
     return place if place.get("archive") else None
 
 
-def stored(memory: Memory, path: str) -> bool:
-    """Whether an artifact is here."""
-    try:
-        return memory.artifacts.path(path).is_file()
-    except ValueError:
-        return True
-
-
 def _let_go(tags: str, state: dict[str, Any]) -> str:
     """Answer a `ctx_reduce`: intake queues what is named here, no request changes because of it (G9)."""
     try:
@@ -173,77 +164,6 @@ def _let_go(tags: str, state: dict[str, Any]) -> str:
 def _page_tokens(engine: Desk) -> int:
     """Tokens one page may take: never more than the requirement's cap, nor a share of a small window."""
     return min(EXPAND_TOKENS, int(_SHARE * engine.lines.window))
-
-
-def read(memory: Memory, path: str, offset: int, limit: int, char_offset: int | None, tokens: int) -> str:
-    try:
-        text = memory.artifacts.read_text(path)
-        chars = tokens * 4
-        part = page(text, offset=offset, limit=limit, char_offset=char_offset, max_chars=chars)
-        if (weight := count_text(part.text)) > tokens:
-            chars = max(1, len(part.text) * tokens // weight)
-            part = page(text, offset=offset, limit=limit, char_offset=char_offset, max_chars=chars)
-    except (StorageError, ValueError) as error:
-        raise ToolException(str(error)) from error
-    if part.next_line is None and part.next_char is None:
-        return safe(part.text)
-    more = f"char_offset={part.next_char}" if part.next_char is not None else f"offset={part.next_line}"
-    return safe(f"{part.text}\n⟪{part.total_lines:,} lines, {part.total_chars:,} chars; go on with {more}⟫")
-
-
-def expand(
-    memory: Memory,
-    own: str,
-    session: str,
-    tags: str,
-    limit: int,
-    owned: Callable[[int], bool] | None = None,
-) -> str:
-    try:
-        if not may_open(memory, own, session) and session not in memory.sessions:
-            raise ToolException(f"{session!r} is not this session, a sub-agent of it, or of this project")
-        wanted = parse_ranges(tags)
-        last = memory.archive.last(session)
-        if last == 0:
-            raise ToolException(f"session {session!r} has no messages")
-        unknown = [t for t in wanted if t < 1 or t > last]
-        if unknown:
-            raise ToolException(
-                f"unknown: {', '.join(map(mark, unknown[:8]))}; this session has §1§ to §{last}§"
-            )
-        strange = [t for t in wanted if owned is not None and not owned(t)]
-        if len(strange) == len(wanted):
-            raise ToolException(f"{', '.join(map(mark, strange[:8]))}: of another branch of this session")
-        return _pages(memory, session, [t for t in wanted if t not in set(strange)], limit)
-    except (TagError, UnknownTag, StorageError) as error:
-        raise ToolException(str(error)) from error
-
-
-def _pages(memory: Memory, session: str, tags: Sequence[int], limit: int) -> str:
-    """Whole messages up to the limit; of one that is over it the head, and where file_read goes on."""
-    out: list[str] = []
-    used = 0
-    for at, tag in enumerate(tags):
-        message = memory.archive.get(session, tag)
-        text = _full(message)
-        weight = count_text(text) + 8
-        if out and used + weight > limit:
-            rest = ",".join(map(str, tags[at:]))
-            return safe("\n\n".join([*out, f'⟪go on with ctx_expand(tags="{rest}")⟫']))
-        if weight > limit:
-            name = memory.artifacts.put(text)
-            head = page(text, char_offset=0, max_chars=max(1, len(text) * limit // weight)).text
-            more = f'⟪go on with file_read(path="{name}", char_offset={len(head)})⟫'
-            out.append(f"{mark(tag)} {message.type}: {head}\n{more}")
-        else:
-            out.append(f"{mark(tag)} {message.type}: {text}")
-        used += weight
-    return safe("\n\n".join(out))
-
-
-def _full(message: Any) -> str:
-    calls = [f"\n→ {call['name']}({call['args']})" for call in getattr(message, "tool_calls", ())]
-    return text_of(message) + "".join(calls)
 
 
 def _search(engine: Desk, frame: Frame, state: dict[str, Any], query: str, limit: int) -> str:

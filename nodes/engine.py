@@ -16,7 +16,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
@@ -28,7 +28,7 @@ from headwater.window.calibration import Meter, predict
 from headwater.window.frame import Frame
 from headwater.window.policy import Lines, WindowPolicy
 from headwater.window.prices import Prices
-from headwater.window.providers import Provider, provider_of
+from headwater.window.providers import Provider, addresses_of, provider_of
 from headwater.window.render import Texts
 from headwater.window.sizes import WindowSize, max_output_of, model_name, window_of
 from headwater.window.stubs import encode
@@ -37,12 +37,10 @@ from headwater.window.view import View
 
 if TYPE_CHECKING:
     from headwater.memory.project_docs import ProjectDocs
+    from headwater.nodes.background_children import Background
     from headwater.nodes.delegation import SubAgent
-    from headwater.nodes.detached import Background
 
 _VIEWS = 64
-# Where the clients keep the address they talk to.
-_ENDPOINTS = ("openai_api_base", "anthropic_api_url", "base_url", "azure_endpoint", "endpoint_url")
 
 
 class WindowTooSmall(ValueError):
@@ -85,14 +83,14 @@ class Engine:
     profile: bool = False
     subagents: Sequence["SubAgent"] = ()
     delegated: bool = False
-    _views: "OrderedDict[str, View]" = field(default_factory=OrderedDict, repr=False)
-    _texts: "OrderedDict[str, str]" = field(default_factory=OrderedDict, repr=False)
-    ahead: dict[str, int] = field(default_factory=dict, repr=False)
+    _views: "OrderedDict[str, View]" = field(default_factory=OrderedDict, init=False, repr=False)
+    _texts: "OrderedDict[str, str]" = field(default_factory=OrderedDict, init=False, repr=False)
+    ahead: dict[str, int] = field(default_factory=dict, init=False, repr=False)
     """By session, the last tag that background runs are known to have told; a hint, the archive knows."""
-    told: ToldRows = field(default_factory=ToldRows, repr=False)
+    told: ToldRows = field(default_factory=ToldRows, init=False, repr=False)
     """The compartments that were read last."""
-    _window: WindowSize | None = field(default=None, repr=False)
-    _lock: Lock = field(default_factory=Lock, repr=False)
+    _window: WindowSize | None = field(default=None, init=False, repr=False)
+    _lock: Lock = field(default_factory=Lock, init=False, repr=False)
 
     @cached_property
     def provider(self) -> Provider:
@@ -127,8 +125,7 @@ class Engine:
     @property
     def endpoint(self) -> str:
         """ "model@endpoint": the same name may be served with another window elsewhere."""
-        places = (getattr(self.model, name, None) for name in _ENDPOINTS)
-        return f"{model_name(self.model)}@{next((str(p) for p in places if p), 'default')}"
+        return f"{model_name(self.model)}@{next(iter(addresses_of(self.model)), 'default')}"
 
     @cached_property
     def lines(self) -> Lines:
@@ -147,7 +144,7 @@ class Engine:
     @cached_property
     def background(self) -> "Background":
         """The sub-agents of this agent that nobody waits for."""
-        from headwater.nodes.detached import Background
+        from headwater.nodes.background_children import Background
 
         return Background()
 
@@ -273,11 +270,6 @@ def revised(frame: Frame, *parts: object) -> str:
 def live(state: State) -> list[BaseMessage]:
     """The messages of a state; the channel's own list, not to be changed."""
     return cast(list[BaseMessage], state.get("messages") or [])
-
-
-def used_tokens(answer: AIMessage, otherwise: int = 0) -> int:
-    """Input and output tokens that a provider reported for an answer; `otherwise` where it reported none."""
-    return answer.usage_metadata["total_tokens"] if answer.usage_metadata else otherwise
 
 
 def _digest(*parts: object) -> str:

@@ -150,7 +150,7 @@ def _limited(budget: Budget | None, limits: Mapping[str, Any] | None) -> Budget 
     """The budget of an agent that another machine's agent delegates to: never more than it was given."""
     if not limits:
         return budget
-    own = budget or Budget(math.inf, math.inf, math.inf, 2, 64)
+    own = budget or UNBOUNDED
     names = ("steps", "tokens", "seconds", "depth", "children", "cost")
     lower = {n: min(getattr(own, n), limits[n]) for n in names if limits.get(n) is not None}
     return replace(own, **lower)

@@ -57,13 +57,14 @@ def tier(name: str) -> int:
 
 def tiered(engine: Engine, view: View, frame: Frame) -> dict[int, Edit]:
     """Pending edits first, then results by class, oldest first, down to the target; pure."""
-    total = view.tokens
-    floor = total - sum(gain for _, gain, _ in _results(view, frame))
+    total, found = view.tokens, list(_results(view, frame))
+    floor = total - sum(gain for _, gain, _ in found)
     ceiling = engine.lines.offload
     target = floor + TARGET * max(0, ceiling - floor)
-    chosen = {item.tag: item.edit for item in view.items(frame)}
-    freed = sum(item.gain for item in view.items(frame))
-    results = [r for r in _results(view, frame) if r[0] not in chosen and r[0] < view.latest_arc()]
+    waiting = view.items(frame)
+    chosen = {item.tag: item.edit for item in waiting}
+    freed = sum(item.gain for item in waiting)
+    results = [r for r in found if r[0] not in chosen and r[0] < view.latest_arc()]
     for level in (3, 2, 1):
         group = [(tag, gain) for tag, gain, t in results if t == level]
         if level < 3:

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from langchain_core.messages import AIMessage, BaseMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import ToolException
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from headwater.memory import Memory
 from headwater.memory.ledger import Spend
+from headwater.nodes.purse import LIMITS
+from headwater.nodes.read_back import EXPAND_TOKENS, expand, read
 
 if TYPE_CHECKING:
     from langgraph.pregel.remote import RemoteGraph
@@ -71,9 +74,6 @@ class Look(TypedDict):
 
 def archive_graph(memory: Memory) -> CompiledStateGraph[Look, None, Look, Look]:
     """A graph that opens a server's archive and artifacts to agents elsewhere; serve it beside the agent."""
-    from langchain_core.tools import ToolException
-
-    from headwater.nodes.context_tools import EXPAND_TOKENS, expand, read
 
     def look(state: Look) -> Look:
         tokens = min(EXPAND_TOKENS, int(state.get("tokens", EXPAND_TOKENS)))
@@ -100,8 +100,6 @@ def thread_of(session: str) -> str:
 
 def remote_config(config: RunnableConfig, limits: Mapping[str, float]) -> RunnableConfig:
     """What crosses to the server: the thread, what may be spent, and the recursion limit."""
-    from headwater.nodes.purse import LIMITS
-
     session = str((config.get("configurable") or {})["thread_id"])
     # JSON has no infinity.
     finite = {name: value for name, value in limits.items() if value < 1e18}

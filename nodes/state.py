@@ -26,14 +26,9 @@ def merge_tags(known: Mapping[int, str] | None, writes: Sequence[Mapping[int, st
     return merged
 
 
-class State(TypedDict):
-    """Channels of the governed graph.
+class _Governance(TypedDict):
+    """The channels beside `messages`."""
 
-    `messages`, `edits` and `hints` store what each step adds, so that a checkpoint does not grow with
-    the session. `pins` is the caller's way to add to the task note; the others belong to the nodes.
-    """
-
-    messages: Annotated[list[AnyMessage], DeltaChannel(append_messages)]
     edits: NotRequired[Annotated[dict[int, str], DeltaChannel(merge_tags)]]
     hints: NotRequired[Annotated[dict[int, str], DeltaChannel(merge_tags)]]
     frame: NotRequired[dict[str, Any]]
@@ -43,7 +38,17 @@ class State(TypedDict):
     purse: NotRequired[dict[str, Any]]
 
 
-class NodeState(TypedDict):
+class State(_Governance):
+    """Channels of the governed graph.
+
+    `messages`, `edits` and `hints` store what each step adds, so that a checkpoint does not grow with
+    the session. `pins` is the caller's way to add to the task note; the others belong to the nodes.
+    """
+
+    messages: Annotated[list[AnyMessage], DeltaChannel(append_messages)]
+
+
+class NodeState(_Governance):
     """What the nodes read of a graph's state, whatever its own schema is: a TypedDict or a pydantic model.
 
     LangGraph adds to a graph the channels that a node names and the graph has not. So a state of one's own
@@ -52,13 +57,6 @@ class NodeState(TypedDict):
     """
 
     messages: list[AnyMessage]
-    edits: NotRequired[Annotated[dict[int, str], DeltaChannel(merge_tags)]]
-    hints: NotRequired[Annotated[dict[int, str], DeltaChannel(merge_tags)]]
-    frame: NotRequired[dict[str, Any]]
-    step: NotRequired[dict[str, Any]]
-    facts: NotRequired[list[dict[str, Any]]]
-    pins: NotRequired[list[str]]
-    purse: NotRequired[dict[str, Any]]
 
 
 class Node(Protocol):

@@ -12,11 +12,11 @@ from types import TracebackType
 from typing import Self
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from headwater.memory import StorageError
-from headwater.nodes.adopt import Adopted, account, adopt, channels, moved, put
+from headwater.nodes.adopt import Adopted, account, adopt, channels, moved, put, stretch_to_tell
 from headwater.nodes.asking import arun, run
 from headwater.nodes.engine import Engine, live, saved
 from headwater.nodes.events import emit
@@ -24,11 +24,11 @@ from headwater.nodes.historian import Ask, Historian, Telling, Told
 from headwater.nodes.placed import Placed
 from headwater.nodes.recall import compartments
 from headwater.nodes.spans import asking
+from headwater.nodes.spending import governance_spent
 from headwater.nodes.state import State, Update
 from headwater.window.compartments import WorkState
 from headwater.window.context import Parts, delta_text
 from headwater.window.frame import Frame
-from headwater.window.marks import tag_of
 from headwater.window.policy import Level
 from headwater.window.sizes import window_of
 from headwater.window.tokens import count_text
@@ -90,20 +90,6 @@ def chunk_of(models: Sequence[BaseChatModel]) -> int:
     return min(max(MIN_CHUNK, min(MAX_CHUNK, window // 4)), window // 2)
 
 
-def stretch_to_tell(
-    engine: Engine, frame: Frame, messages: list[BaseMessage]
-) -> list[tuple[int, BaseMessage]]:
-    """The tail before the protected zone, ending where no arc is split."""
-    with engine.view(frame, messages) as view:
-        end = view.protected(engine.policy, engine.lines.window, engine.room(view))
-    hidden = max(frame.boundary, frame.lead)
-    tail = [(tag_of(m), m) for m in messages if tag_of(m) > hidden]
-    cut = sum(1 for tag, _ in tail if tag < end)
-    while 0 < cut < len(tail) and isinstance(tail[cut][1], ToolMessage):
-        cut -= 1
-    return tail[:cut]
-
-
 class _Compaction:
     """One visit of the node: what has been told ahead is taken in; then, where that is not enough, the rest
     is told in line, under the session's lease.
@@ -157,7 +143,7 @@ class _Compaction:
         models = self._models()
         told = compartments(self.engine, self.frame)
         work = told[-1].work if told else None
-        spent = self.frame.spent + spent_ahead(self.engine, self.frame.session)
+        spent = governance_spent(self.engine, self.frame)
         return models, historian(self.engine, self.frame, work, models, spent).tell(self.stretch)
 
     def renew(self, ask: Ask) -> None:
@@ -243,11 +229,6 @@ class _Compaction:
 def lease_for(ask: Ask) -> float:
     """Seconds to hold the lease for a request: longer than its patience."""
     return max(LEASE, ask.timeout + 60.0)
-
-
-def spent_ahead(engine: Engine, session: str) -> int:
-    """Tokens that background runs have spent on a session; kept beside its frame, for they end whenever."""
-    return engine.memory.runs.standing(session).spent if engine.works_ahead else 0
 
 
 def _tried(state: State) -> dict[str, object]:

@@ -11,7 +11,6 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from headwater.nodes.agent import advance, exchange
-from headwater.nodes.background import work_ahead
 from headwater.nodes.engine import Engine
 from headwater.nodes.halt import halt
 from headwater.nodes.intake import intake
@@ -21,6 +20,7 @@ from headwater.nodes.spans import spanned
 from headwater.nodes.state import State, Update, append_messages, merge_tags
 from headwater.nodes.summarize import summarize
 from headwater.nodes.watermark import route, watermark
+from headwater.nodes.work_ahead import work_ahead
 
 
 class Ask(NamedTuple):

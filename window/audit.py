@@ -109,8 +109,7 @@ def _is_call(text: str) -> bool:
 
 
 def _vague_end(text: str) -> str:
-    """The vague words a text closes with. A quoted one ends in its quotation mark, and is not found"
-    " (E12)."""
+    """The vague words a text closes with (E12). A quoted one ends in its quotation mark, and is not found."""
     # Of closing full stops only one is punctuation; two or three are an ellipsis.
     end = text.rstrip(" \n\t*_)）]】。！!")
     end = end[:-1] if end.endswith(".") and not end.endswith("..") else end

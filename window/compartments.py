@@ -238,8 +238,7 @@ def _plan(ordered: list[Compartment], budget: int, count: Count) -> tuple[tuple[
 
 
 def _demote_by_parts(ordered: list[Compartment], tiers: list[int], budget: int, count: Count) -> None:
-    """Demote the oldest shown compartment, a tier at a time, until the parts' tokens add up to the"
-    " budget."""
+    """Demote the oldest shown compartment, a tier at a time, until the parts' tokens fit the budget."""
     glue = 1
     line = count(_archived_line(ordered)) + glue
 

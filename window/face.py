@@ -4,7 +4,6 @@ A pure function of the message, its tag and what the frame holds for the tag. Co
 lone surrogates never reach a client, and a malformed tool call becomes one that can be sent.
 """
 
-import json
 import re
 from typing import Any
 
@@ -19,6 +18,7 @@ from langchain_core.messages import (
 
 from headwater.window.frame import Edit
 from headwater.window.marks import STAMP, mark
+from headwater.window.message_price import compact
 from headwater.window.providers import DEFAULT, Provider
 from headwater.window.reasoning import has_text, may_strip, sendable, without_reasoning
 from headwater.window.stubs import dropped, is_only_stub, stub, stub_arguments
@@ -152,7 +152,7 @@ def _face(message: BaseMessage, tag: int, edit: Edit | None) -> BaseMessage:
 
 def argument_tokens(message: AIMessage) -> int:
     """Tokens of the arguments of a message's tool calls."""
-    return sum(count_text(_json(call["args"])) for call in valid_calls(message))
+    return sum(count_text(compact(call["args"])) for call in valid_calls(message))
 
 
 def safe(text: str) -> str:
@@ -172,10 +172,6 @@ def _safe_value(value: Any) -> Any:
     if isinstance(value, dict):
         return {_safe_value(k): _safe_value(v) for k, v in value.items()}
     return [_safe_value(v) for v in value] if isinstance(value, list) else value
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def _with_hint(content: Content, hint: str) -> Content:

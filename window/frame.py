@@ -83,6 +83,7 @@ class Frame:
         asked: Clock of the last request, in seconds; None before the first.
         warm: Number of warm requests so far; the clock of the rent.
         size: Tokens of the last request as estimated, for the price of moving it.
+        answered: The revision of the last request; another one since means that its prefix has moved.
         identity: Digest of model, system prompt and tools; another one means FOLD.
         head: Digest of all that stood before the tail in the last request; kept for models that bind their
             reasoning to it.
@@ -113,6 +114,7 @@ class Frame:
     asked: float | None = None
     warm: int = 0
     size: int = 0
+    answered: str = ""
     identity: str = ""
     head: str = ""
     language: str = "en"

@@ -13,6 +13,8 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
+from headwater.window.images import KINDS
+
 MESSAGE_TOKENS = 4
 """Role and separators of one message."""
 IMAGE_TOKENS = 1_600
@@ -24,7 +26,6 @@ _TEXTS = frozenset({"text", "input_text", "output_text", "text-plain", "refusal"
 _THOUGHTS = frozenset({"thinking", "redacted_thinking", "reasoning", "reasoning_content", "thought"})
 _CALLS = frozenset({"tool_use", "tool_call", "function_call", "tool_call_chunk", "invalid_tool_call"})
 _RESULTS = frozenset({"tool_result", "function_call_output"})
-_IMAGES = frozenset({"image", "image_url", "input_image", "image_file"})
 _MEDIA = frozenset({"audio", "input_audio", "video", "video_url", "file", "input_file", "document", "media"})
 _REASONING_KWARGS = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
 _THOUGHT_KEYS = (
@@ -84,7 +85,7 @@ class MessagePrice:
             return self._count(str(block.get("tool_use_id") or block.get("call_id") or "")) + self._content(
                 result
             )
-        if kind in _IMAGES:
+        if kind in KINDS:
             return IMAGE_TOKENS
         if kind in _MEDIA:
             return self._medium(block)
@@ -93,7 +94,7 @@ class MessagePrice:
     def _call(self, call: Mapping[str, Any]) -> int:
         self._calls.add(_call_key(call))
         arguments: Any = next((call[key] for key in ("args", "input", "arguments") if call.get(key)), {})
-        sent = arguments if isinstance(arguments, str) else _compact(arguments)
+        sent = arguments if isinstance(arguments, str) else compact(arguments)
         return sum(map(self._count, (_call_id(call), str(call.get("name") or ""), sent)))
 
     def _thought(self, thought: Any) -> int:
@@ -135,7 +136,7 @@ class MessagePrice:
                 return ""
             return value
 
-        return self._count(_compact(words(block))) + media * MEDIA_TOKENS
+        return self._count(compact(words(block))) + media * MEDIA_TOKENS
 
 
 def _kind_without_type(block: Mapping[str, Any]) -> str:
@@ -150,5 +151,6 @@ def _call_key(call: Mapping[str, Any]) -> str:
     return _call_id(call) or f"name:{call.get('name')}"
 
 
-def _compact(value: Any) -> str:
+def compact(value: Any) -> str:
+    """A value as JSON without blanks, as it is sent and counted."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Literal, NamedTuple
 
-FLOOR_WINDOW = 128_000
+from headwater.window.sizes_table import DEFAULT_WINDOW
 
 # M4: headroom in tokens below the usable window, by window size. Absolute, so that one more round fits.
 _HEADROOM = ((128_000, 40_000), (64_000, 20_000), (32_000, 10_000))
@@ -118,7 +118,7 @@ class WindowPolicy:
         `max_output` is the model's maximum, where known. The reserve never takes more than seven eighths of
         the window, so that the lines stay positive.
         """
-        size = self.window or window or FLOOR_WINDOW
+        size = self.window or window or DEFAULT_WINDOW
         reserve = self.output_reserve
         if reserve is None:
             quarter = size // 4

@@ -54,8 +54,7 @@ _CLOSE_TAG = re.compile(r"</([A-Za-z][\w:-]*)>\s*$")
 
 
 def is_code(line: str) -> bool:
-    """Whether a line looks like code, a log, a quotation or a table rather than something its author"
-    " says."""
+    """Whether a line looks like code, a log, a quotation or a table rather than what its author says."""
     line = line[:MAX_CHARS]
     if _CODE.search(line):
         return True

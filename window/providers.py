@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable
@@ -180,7 +180,10 @@ _NAMES = (
 )
 _CLAUDE = re.compile(r"claude-(?:[a-z]+-)?(\d+)(?:[-.](\d{1,2})(?!\d))?")
 # The clients' names for the address they talk to.
-_ADDRESSES = ("openai_api_base", "anthropic_api_url", "endpoint", "base_url", "azure_endpoint")
+_ADDRESSES = (
+    *("openai_api_base", "anthropic_api_url", "endpoint", "base_url"),
+    *("azure_endpoint", "endpoint_url"),
+)
 
 
 def provider_of(model: Model, *, explicit: str | None = None) -> Provider:
@@ -214,6 +217,19 @@ def cap_name(model: object) -> str:
     return "max_output_tokens" if hasattr(unbound(model), "max_output_tokens") else "max_tokens"
 
 
+def caching_asked(model: BaseChatModel) -> dict[str, Any]:
+    """What a call must say so that all that is sent is cached.
+
+    Anthropic caches up to a marked block only; the others cache any prefix by themselves.
+    """
+    return {"cache_control": {"type": "ephemeral"}} if model._llm_type == "anthropic-chat" else {}
+
+
+def addresses_of(model: object) -> list[str]:
+    """The addresses that a client says it talks to, the likeliest first; mostly one or none."""
+    return [str(found) for name in _ADDRESSES if (found := getattr(model, name, None))]
+
+
 def _by_prefix(name: str) -> str | None:
     vendor = name.partition(":")[0]
     known = {"mistralai": "mistral", "google_genai": "gemini", "google_vertexai": "gemini"}
@@ -225,7 +241,7 @@ def _by_client(model: BaseChatModel | Runnable[object, object] | object) -> str 
     for prefix, row in _CLASSES:
         if any(kind.startswith(prefix) for kind in classes):
             return row
-    addresses = [str(getattr(model, name, None) or "") for name in _ADDRESSES]
+    addresses = addresses_of(model)
     return next((row for host, row in _HOSTS if any(host in address for address in addresses)), None)
 
 

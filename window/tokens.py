@@ -6,7 +6,6 @@ step only pays for what is new.
 
 from __future__ import annotations
 
-import json
 import weakref
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple
 from langchain_core.messages import BaseMessage
 
 from headwater.window.encoding import Tokenizer
-from headwater.window.message_price import MessagePrice
+from headwater.window.message_price import MessagePrice, compact
 
 _FIELDS = attrgetter("__dict__")
 
@@ -129,7 +128,7 @@ def _definition(tool: Any) -> str:
         if not isinstance(tool, Mapping):
             raise
         schema = dict(tool)
-    return json.dumps(schema, ensure_ascii=False, separators=(",", ":"), default=str)
+    return compact(schema)
 
 
 _COUNTER = TokenCounter(Tokenizer())

@@ -1,6 +1,7 @@
 """Settings per run: one agent, another window or another tenant's facts for each `context`."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,6 +53,28 @@ def test_the_window_is_the_runs_own_and_the_next_run_has_the_agents(memory: Memo
             assert provider.requests[-1].input_tokens < 8_192
         assert lines(agent, "And again.", "t") == {32_000}
         assert provider.violations == []
+
+
+def test_c11_a_run_with_settings_is_shown_documents_and_profile_as_any_other(
+    memory: Memory, tmp_path: Path
+) -> None:
+    (tmp_path / "AGENTS.md").write_text("Valves are opened by hand.", "utf-8")
+    memory.facts.write("The user reads metric units.", "PROJECT_RULES", scope="user")
+    script = Recorder(turns_of(9))
+    with StrictProvider(script, window=32_000) as provider:
+        agent: Any = build_agent(
+            provider.openai(),
+            policy=POLICY,
+            memory=memory,
+            project_docs=tmp_path,
+            user_profile=True,
+        )
+        for thread, context in (("plain", RunSettings()), ("own", RunSettings(window=16_000))):
+            script.requests.clear()
+            agent.invoke(says("Hello"), config(thread), context=context)
+            seen = shown(script.requests[0])
+            assert "Valves are opened by hand." in seen, thread
+            assert "About the user" in seen, thread
 
 
 def facts(request: Request) -> Reply:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage
+from langgraph.graph import START, StateGraph
 
 from headwater.nodes.agent import OverflowUnresolved, exchange
 from headwater.nodes.engine import Engine
@@ -50,6 +51,35 @@ def test_e10_an_answer_ends_the_step_with_one_request(tmp_path: Path) -> None:
     assert len(sent) == 1
     assert [m.content for m in update["messages"]] == ["ok"]
     assert update["edits"] == {}
+
+
+@pytest.mark.parametrize(
+    ("answered", "planned", "kind"),
+    [
+        ("the same", "defer", "defer"),
+        ("the same", "execute", "defer"),
+        ("another", "defer", "execute"),
+        ("another", "execute", "execute"),
+        ("another", "fold", "fold"),
+        ("", "defer", "defer"),
+    ],
+)
+def test_g10_g13_a_pass_is_what_has_moved_and_not_what_was_tried(
+    tmp_path: Path, answered: str, planned: str, kind: str
+) -> None:
+    """G10: a remedy that found nothing leaves a DEFER; what moved unplanned (an `undo`) is none."""
+    made, state = large(tmp_path)
+    revision = str(state["frame"]["revision"])
+    state["frame"]["answered"] = revision if answered == "the same" else answered
+    state["step"] = {"pass": planned, "tried": ["offload", "reclaim"]}
+    graph = StateGraph(State)
+    graph.add_node("agent", lambda state: step(made, state, lambda n, r: AIMessage("ok"))[0])
+    graph.add_edge(START, "agent")
+    stream = graph.compile().stream(state, stream_mode=["custom", "values"])
+    told: list[tuple[str, Any]] = list(stream)  # type: ignore[arg-type]
+    asked = [event for mode, event in told if mode == "custom" and event["type"] == "headwater.request"]
+    assert [event["kind"] for event in asked] == [kind]
+    assert told[-1][1]["frame"]["answered"] == revision
 
 
 @pytest.mark.parametrize("error", [TOO_LONG, NO_NUMBERS])

@@ -9,8 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage, ToolMessage
 
-from headwater.nodes.context_tools import EXPAND_TOKENS, context_tools
+from headwater.nodes.context_tools import context_tools
 from headwater.nodes.engine import Engine
+from headwater.nodes.read_back import EXPAND_TOKENS
 from headwater.window.policy import WindowPolicy
 from headwater.window.tokens import count_text
 from tests.nodes.bench import WINDOW, engine, text

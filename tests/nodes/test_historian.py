@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
+from headwater.memory import Category
 from headwater.nodes.historian import (
     MAX_CALLS,
     MAX_DEPTH,
@@ -158,6 +159,27 @@ def test_c1_three_classes_decide_what_goes_first() -> None:
     text = told.compartments[0].p1
     assert "Never restart pump P-7" in text
     assert text.count("It hums as it should") < 5
+
+
+def test_g21_facts_come_with_the_very_answer_that_tells_the_stretch() -> None:
+    """G21: one call gives compartment and facts, by the tags that were read; an episode's are its own."""
+    log = stretch(41)
+    stated = [
+        {"category": "CONSTRAINTS", "content": "Pump P-7 is never restarted."},
+        {"category": "NAMING", "content": "Logs are called pumpN.log."},
+    ]
+    told, asks = drive(log, lambda ask: answer(facts=stated))
+    assert (len(asks), told.calls, len(told.compartments)) == (1, 1, 1)
+    assert told.facts == [{**fact, "tags": [1, 41]} for fact in stated]
+    assert all(str(category) in str(asks[0].messages[0].content) for category in Category)
+    episode = json.loads(str(answer().content))
+    both = [
+        {**episode, "first": 1, "last": 19, "facts": stated[:1]},
+        {**episode, "first": 20, "last": 41, "facts": stated[1:]},
+    ]
+    told, asks = drive(log, lambda ask: AIMessage(json.dumps({"compartments": both})))
+    assert len(asks) == 1
+    assert [fact["tags"] for fact in told.facts] == [[1, 19], [20, 41]]
 
 
 def test_halves_never_split_an_arc() -> None:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
@@ -9,11 +10,14 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from headwater.nodes.engine import Engine, live
 from headwater.nodes.offload import apply_edits, offload
 from headwater.nodes.state import State
+from headwater.nodes.watermark import watermark
 from headwater.window.face import text_of
 from headwater.window.frame import Edit
+from headwater.window.marks import tag_of
+from headwater.window.reasoning import reasoning_tokens
 from headwater.window.render import render
 from headwater.window.stubs import is_stub
-from tests.nodes.bench import CONFIG, after, arc, engine, frame_of, session, state_of, text
+from tests.nodes.bench import CONFIG, WINDOW, after, arc, engine, frame_of, session, state_of, text
 
 
 def asked(state: State, *tags: int, edit: Edit = Edit.OFFLOAD) -> State:
@@ -54,6 +58,32 @@ def test_g13_an_edit_is_frozen_a_later_one_does_not_change_it(tmp_path: Path) ->
     state = after(state, offload(made)(state, CONFIG))
     assert request(made, state) == first
     assert state["edits"] == {3: "offload"}
+
+
+@pytest.mark.parametrize(("arcs", "level"), [(6, "OFFLOAD"), (8, "COMPACT"), (12, "EXHAUSTED")])
+def test_c5_the_first_remedy_takes_all_reasoning_that_has_left_the_zone(
+    tmp_path: Path, arcs: int, level: str
+) -> None:
+    """C5: whatever the level, before any summary; the zone keeps its own, and the log keeps all."""
+    made = engine(tmp_path)
+    log = session(arcs, 420)
+    for number, message in enumerate(m for m in log if isinstance(m, AIMessage)):
+        message.additional_kwargs["reasoning_content"] = f"I look at table {number} because it is next."
+    state = state_of(made, log, sent=2 * arcs - 1)
+    state = after(state, watermark(made)(state, CONFIG))
+    assert (state["step"]["level"], state["step"]["route"]) == (level, "offload")
+    assert "tried" not in state["step"]
+    with made.view(frame_of(state), state["messages"]) as view:
+        zone = view.protected(made.policy, WINDOW, made.room(view))
+    state = after(state, offload(made)(state, CONFIG))
+    sent = render(frame_of(state), state["messages"], made.texts(frame_of(state)))
+    shown = [reasoning_tokens(m) for m in sent if isinstance(m, AIMessage)]
+    before = sum(isinstance(m, AIMessage) and tag_of(m) < zone for m in state["messages"])
+    assert 0 < before < arcs
+    assert shown[:before] == [0] * before
+    assert all(shown[before:])
+    kept = [m for _, m in made.memory.archive.read("s", 1, len(log)) if isinstance(m, AIMessage)]
+    assert all(map(reasoning_tokens, kept))
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -2,8 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.window.policy import FLOOR_WINDOW, Level, Lines, PolicyError, WindowPolicy
+from headwater.window.policy import Level, Lines, PolicyError, WindowPolicy
 from headwater.window.prices import Prices
+from headwater.window.sizes_table import DEFAULT_WINDOW
 
 windows = st.integers(1_024, 10_000_000)
 reserves = st.one_of(st.none(), st.integers(0, 20_000_000))
@@ -25,8 +26,8 @@ def test_m2_level_has_four_values_and_the_highest_that_applies_wins() -> None:
 
 def test_m2_level_is_pure_and_needs_no_window() -> None:
     policy = WindowPolicy()
-    assert policy.level(10) == policy.level(10, FLOOR_WINDOW) == Level.NORMAL
-    assert policy.level(FLOOR_WINDOW) == Level.EXHAUSTED
+    assert policy.level(10) == policy.level(10, DEFAULT_WINDOW) == Level.NORMAL
+    assert policy.level(DEFAULT_WINDOW) == Level.EXHAUSTED
     assert hash(policy) == hash(WindowPolicy())
 
 
@@ -121,7 +122,7 @@ def test_case_18_unknown_output_limit_leaves_a_16k_window_usable() -> None:
     lines = WindowPolicy().lines(16_000)
     assert lines.usable == 12_000
     assert lines.offload > 5_000
-    assert WindowPolicy().lines(0) == WindowPolicy().lines(None) == WindowPolicy().lines(FLOOR_WINDOW)
+    assert WindowPolicy().lines(0) == WindowPolicy().lines(None) == WindowPolicy().lines(DEFAULT_WINDOW)
 
 
 def test_e3_a_reserve_larger_than_the_window_never_makes_lines_negative() -> None:

@@ -20,15 +20,16 @@ from langchain_core.runnables import RunnableConfig
 
 from headwater.memory import StorageError
 from headwater.memory.archive import UnknownTag
-from headwater.nodes.adopt import finished, put
+from headwater.nodes.adopt import finished, put, stretch_to_tell
 from headwater.nodes.asking import arun, run
 from headwater.nodes.engine import Engine, live
 from headwater.nodes.events import emit
 from headwater.nodes.historian import Ask, Historian, Telling, Told, chunk_end
 from headwater.nodes.recall import compartments
 from headwater.nodes.spans import asking_alone
+from headwater.nodes.spending import governance_spent
 from headwater.nodes.state import State
-from headwater.nodes.summarize import LEASE, chunk_of, historian, lease_for, stretch_to_tell
+from headwater.nodes.summarize import LEASE, chunk_of, historian, lease_for
 from headwater.window.compartments import WorkState, heal_boundary
 from headwater.window.frame import Frame
 from headwater.window.triggers import Tail, Trigger, clusters, due, sign_of, trigger_budget
@@ -98,7 +99,7 @@ class Job:
         self._chunk: list[tuple[int, BaseMessage]] = []
         self._teller: Historian | None = None
         self._posted = 0
-        self._spent_before = frame.spent + self._runs.standing(frame.session).spent
+        self._spent_before = governance_spent(engine, frame)
         self._sum: dict[str, Any] = {"rows": [], "calls": 0, "spent": 0, "rejected": []}
 
     def start(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
@@ -268,5 +269,5 @@ def _affordable(engine: Engine, frame: Frame) -> bool:
     budget = engine.policy.governance
     if budget is None:
         return True
-    spent = frame.spent + engine.memory.runs.standing(frame.session).spent
-    return budget - spent > trigger_budget(engine.lines.window, engine.policy.offload)
+    left = budget - governance_spent(engine, frame)
+    return left > trigger_budget(engine.lines.window, engine.policy.offload)
