@@ -187,12 +187,12 @@ async def test_case_43_one_failure_and_one_hang_leave_the_siblings_alone(memory:
     calls = (order("ok", call_id="ok"), order("raise", call_id="raise"), order("hang", call_id="hang"))
     with StrictProvider(parent_and(child, calls), window=WINDOW) as provider:
         agent = scouting(provider, memory, budget=Budget(seconds=1.0))
-        before = len(asyncio.all_tasks())
+        before = asyncio.all_tasks()
         if way == "ainvoke":
             state = await agent.ainvoke(says("Delegate."), config())
         else:
             state = await asyncio.to_thread(agent.invoke, says("Delegate."), config())
-        assert len(asyncio.all_tasks()) == before
+        assert asyncio.all_tasks() <= before, "no task is left that was not there"
     found = {m.tool_call_id: m for m in results(state["messages"])}
     assert str(found["ok"].content).startswith("[done]")
     assert str(found["raise"].content).startswith("[failed")
