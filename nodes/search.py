@@ -7,12 +7,15 @@ What stands in the window is left out; what is found names the tags that `ctx_ex
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from langchain_core.messages import ToolMessage
+
 from headwater.memory import Fact, Memory
 from headwater.memory.lexical import snippet
 from headwater.window.marks import mark
 from headwater.window.tokens import count_text
 
 LIMIT, MOST = 10, 50
+_FURTHER = 8
 TOKENS = 4_096
 QUERY_BYTES = 16_384
 
@@ -111,16 +114,32 @@ def _origin(memory: Memory, session: str, fact: Fact) -> str:
 def _messages(
     memory: Memory, session: str, query: str, limit: int, seen: Seen, owned: Callable[[int], bool]
 ) -> list[str]:
+    def wanted(tag: int) -> bool:
+        return owned(tag) and not _is_answer(memory, session, tag)
+
     found = memory.archive.search(session, query, limit + len(seen.tags))
-    if not all(owned(tag) for tag, _ in found):
-        # Another branch's are passed over: look further for as many of its own.
-        found = [hit for hit in memory.archive.search(session, query, 8 * limit) if owned(hit[0])]
+    if not all(wanted(tag) for tag, _ in found):
+        # What is passed over is made up for: look further.
+        found = [hit for hit in memory.archive.search(session, query, _FURTHER * limit) if wanted(hit[0])]
     return [f"{mark(tag)} {text}" for tag, text in found if tag not in seen.tags][:limit]
 
 
 def _elsewhere(memory: Memory, session: str, query: str, limit: int) -> list[str]:
-    found = memory.archive.search_beside(session, memory.sessions.newest(), query, limit)
+    others = memory.sessions.newest()
+    found = memory.archive.search_beside(session, others, query, limit)
+    if any(_is_answer(memory, where, tag) for where, tag, _ in found):
+        more = memory.archive.search_beside(session, others, query, _FURTHER * limit)
+        found = [hit for hit in more if not _is_answer(memory, *hit[:2])][:limit]
     return [f"{mark(tag)}{_opened_by(session, where, [tag])}: {text}" for where, tag, text in found]
+
+
+def _is_answer(memory: Memory, session: str, tag: int) -> bool:
+    """Whether a message is itself the answer of a search: what it names is found where it stands.
+
+    A part of it would pass for the session's own words, without what says whose they are.
+    """
+    message = memory.archive.get(session, tag)
+    return isinstance(message, ToolMessage) and message.name == "ctx_search"
 
 
 def _commits(memory: Memory, query: str, limit: int) -> list[str]:

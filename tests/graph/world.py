@@ -35,7 +35,7 @@ Script = Callable[[Request], Reply]
 
 def memory_in(root: Path, **kw: Any) -> Memory:
     """A memory whose facts are looked up by words only: nothing to load, nothing to train."""
-    return Memory(root, index=LexicalIndex(root / "by_words.sqlite"), **kw)
+    return Memory(root, index=LexicalIndex(root / "by_words.sqlite"), repository=False, **kw)
 
 
 def body(number: int, words: int = 700) -> str:

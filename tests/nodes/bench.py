@@ -35,7 +35,7 @@ def engine(root: Path, policy: WindowPolicy | None = None, **kw: Any) -> Engine:
     """An engine whose model is never asked."""
     return Engine(
         FakeListChatModel(responses=["never"]),
-        Memory(root, index=LexicalIndex(root / "by_words.sqlite")),
+        Memory(root, index=LexicalIndex(root / "by_words.sqlite"), repository=False),
         policy=policy or WindowPolicy(window=WINDOW),
         clock=kw.pop("clock", Clock()),
         prices=kw.pop("prices", Prices()),

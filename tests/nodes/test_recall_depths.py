@@ -261,6 +261,23 @@ def test_g28_search_reaches_both_sides_of_a_fork_and_shows_a_shared_past_once(tm
     assert "stays here" in found
 
 
+def test_g28_an_earlier_search_is_not_found_in_the_place_of_what_it_found(tmp_path: Path) -> None:
+    """What a search said of another session stands in the log; a part of it must not pass for one's own."""
+    made = engine(tmp_path)
+    archive = made.memory.archive
+    for name in ("s", "other"):
+        made.memory.sessions.claim(name)
+    archive.append("other", [HumanMessage("The turbine is in hall 7. " * 20)])
+    archive.append("s", [HumanMessage(f"Pump {n} hums.") for n in range(3)])
+    for _ in range(12):
+        said = find(made, "turbine hall", limit=5)
+        lines = [line for line in said.splitlines() if "hall 7" in line]
+        assert len(lines) == 1
+        assert "of another session" in lines[0]
+        archive.append("s", [ToolMessage(said, tool_call_id="x", name="ctx_search")])
+        archive.append("other", [ToolMessage(said, tool_call_id="y", name="ctx_search")])
+
+
 def test_g28_search_never_looks_into_another_project_or_tenant(tmp_path: Path) -> None:
     made = engine(tmp_path)
     begun(made, "")
