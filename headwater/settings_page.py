@@ -39,7 +39,9 @@ print(settings.policy.keep_messages, settings.sources["policy.keep_messages"])
 ```
 
 Give `settings.policy`, `settings.prices`, `settings.budget` and `settings.memory` to `build_agent` \
-under the same names. `headwater doctor` shows what is set and where it comes from; with `--json`, \
+under the same names. Without a budget `build_agent` bounds only how deep and how widely an agent \
+delegates; `settings.budget` bounds all of it, by the defaults below where nothing is set. \
+`headwater doctor` shows what is set and where it comes from; with `--json`, \
 every value.
 
 ## Where a value comes from
