@@ -110,9 +110,10 @@ def exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
     frame, edits = apply_edits(engine, frame, messages, loose)
     purse = purse_of(engine, frame.session, messages, config, state.get("purse"))
     short: Short | None = None
+    unread: list[Spend] = []
     for attempt in range(MAX_RETRIES + 1):
         with engine.view(frame, messages) as view:
-            request, tokens, last = view.request(), view.tokens, view.last
+            request, tokens, last, prefix = view.request(), view.tokens, view.last, view.prefix(frame)
             estimate = engine.estimate(frame, view)
         if purse.pays and attempt == 0:
             try:
@@ -131,6 +132,7 @@ def exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
         if isinstance(answer, AIMessage) and is_malformed(answer):
             # Once more, saying what was wrong; what comes then is taken, or said.
             emit("malformed", session=frame.session, calls=len(answer.invalid_tool_calls))
+            unread.append(spend_of(engine.prices, answer, tokens))
             answer = yield with_note(request, answer)
             if isinstance(answer, AIMessage) and is_malformed(answer):
                 answer = said_malformed(answer, frame.language)
@@ -160,57 +162,69 @@ def exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
             # Nothing that a stub can stand for is left: once, by the lines that the refusal has moved.
             return saved(frame, edits=edits, step={"refused": {"tokens": tokens, "limit": overflow.limit}})
     assert isinstance(answer, AIMessage)
-    made = _Answered(answer, tokens, last, asked, short)
+    made = _Answered(answer, tokens, last, prefix, asked, short, tuple(unread))
     return _ended(engine, frame, state, purse, made, edits)
 
 
 class _Answered(NamedTuple):
-    """An answered request: its tokens, the newest tag in it, when it was asked, and why it is the last."""
+    """An answered request.
+
+    Attributes:
+        tokens: Of the request, as counted.
+        last: The newest tag in it.
+        prefix: What it showed before the newest messages; see `View.prefix`.
+        asked: Clock at which it was sent, in seconds.
+        short: Why it is the agent's last; None where it is not.
+        unread: What answers took that could not be read and were asked for again.
+    """
 
     answer: AIMessage
     tokens: int
     last: int
+    prefix: str
     asked: float
     short: Short | None
+    unread: tuple[Spend, ...]
 
 
 def _ended(
     engine: Engine, frame: Frame, state: State, purse: Purse, made: _Answered, edits: dict[int, str]
 ) -> Update:
     """Report, learn and book an answered request; what the step changes."""
-    answer, tokens, last, asked, short = made
+    answer, tokens = made.answer, made.tokens
     step = state.get("step") or {}
     emit(
         "request",
         session=frame.session,
         tokens=tokens,
         usage=dict(answer.usage_metadata or {}),
-        kind=str(_pass_of(frame, step.get("pass", Pass.DEFER))),
+        kind=str(_pass_of(frame.answered, made.prefix, step.get("pass", Pass.DEFER))),
     )
-    frame = _learned(engine, frame, answer, tokens, last, asked)
-    answer = _cut(answer, short)
-    paid = spend_of(engine.prices, answer, tokens)
+    frame = _learned(engine, frame, made)
+    answer = _cut(answer, made.short)
+    last = spend_of(engine.prices, answer, tokens)
+    paid = Spend(*map(sum, zip(*made.unread, last, strict=True)))
     if purse.pays:
-        keep = step_of(engine.prices, int(paid.tokens), engine.reserve)
+        keep = step_of(engine.prices, int(last.tokens), engine.reserve)
         purse.after(paid, keep if answer.tool_calls else Spend())
     used = dict(state.get("purse") or {})
-    used["steps"] = used.get("steps", 0) + 1
+    used["steps"] = used.get("steps", 0) + int(paid.steps)
     used["tokens"] = used.get("tokens", 0) + int(paid.tokens)
     used["cost"] = used.get("cost", 0.0) + paid.cost
     used["round"] = round_of(live(state), used)
     return saved(frame, messages=[answer], edits=edits, step={}, purse=used)
 
 
-def _pass_of(frame: Frame, planned: str) -> Pass:
+def _pass_of(before: str, prefix: str, planned: str) -> Pass:
     """How the request relates to the one before: as planned where anything has moved since, else DEFER.
 
-    A remedy that found nothing to take out has moved nothing; a refusal, a lost text or an `undo` has, though
-    nobody planned it.
+    A remedy that found nothing to take out has moved nothing; a refusal, a lost text, an `undo`, or an image
+    too many has, though nobody planned it.
     """
     kind = Pass(planned)
-    if not frame.answered:
+    if not before:
         return kind
-    if frame.answered == frame.revision:
+    if before == prefix:
         return Pass.DEFER
     return Pass.EXECUTE if kind is Pass.DEFER else kind
 
@@ -249,8 +263,9 @@ def _shrink(
     return apply_edits(engine, frame, messages, wanted)
 
 
-def _learned(engine: Engine, frame: Frame, answer: AIMessage, tokens: int, last: int, asked: float) -> Frame:
+def _learned(engine: Engine, frame: Frame, made: _Answered) -> Frame:
     """The frame after a request that was answered: what is cached now, and how far the count was off."""
+    answer, tokens, asked = made.answer, made.tokens, made.asked
     warm = frame.warm + (0 if engine.prices.is_cold(frame.asked, asked) else 1)
     reported = answer.usage_metadata["input_tokens"] if answer.usage_metadata else 0
     scale, meter = learn(
@@ -264,7 +279,7 @@ def _learned(engine: Engine, frame: Frame, answer: AIMessage, tokens: int, last:
     if meter.sloped:
         engine.memory.scales.learn(engine.endpoint, scale, asked)
     return frame.with_(
-        sent=last, asked=asked, warm=warm, size=tokens, answered=frame.revision, scale=scale, meter=meter
+        sent=made.last, asked=asked, warm=warm, size=tokens, answered=made.prefix, scale=scale, meter=meter
     )
 
 

@@ -83,7 +83,7 @@ class Frame:
         asked: Clock of the last request, in seconds; None before the first.
         warm: Number of warm requests so far; the clock of the rent.
         size: Tokens of the last request as estimated, for the price of moving it.
-        answered: The revision of the last request; another one since means that its prefix has moved.
+        answered: `View.prefix` of the last request; another one since means that its prefix has moved.
         identity: Digest of model, system prompt and tools; another one means FOLD.
         head: Digest of all that stood before the tail in the last request; kept for models that bind their
             reasoning to it.

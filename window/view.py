@@ -102,6 +102,10 @@ class View:
         """How many of the oldest images are not shown."""
         return self._renderer.hidden_images
 
+    def prefix(self, frame: Frame) -> str:
+        """What tells whether anything has moved: the frame's revision, and how many images are not shown."""
+        return f"{frame.revision}/{self.hidden_images}" if self.hidden_images else frame.revision
+
     @property
     def last(self) -> int:
         """The newest tag in the tail; 0 when it is empty."""

@@ -129,9 +129,17 @@ def test_m22_calls_that_nobody_can_read_are_asked_for_again(tmp_path: Path, wire
         Reply("Done."),
     ]
     with StrictProvider(replies) as provider:
-        agent = build_agent(client(provider, wire), tools=[inspector(30)], memory=memory_in(tmp_path))
+        agent = build_agent(
+            client(provider, wire),
+            tools=[inspector(30)],
+            memory=memory_in(tmp_path),
+            checkpointer=InMemorySaver(),
+        )
         assert last_text(agent.invoke(says("Inspect."), config())) == "Done."
         assert provider.violations == []
+        taken = sum(x.input_tokens + x.output_tokens for x in provider.requests)
+    purse = agent.get_state(config()).values["purse"]
+    assert (purse["steps"], purse["tokens"]) == (3, taken), "what could not be read was paid for as well"
 
 
 def test_m22_calls_that_stay_unreadable_are_said(tmp_path: Path) -> None:
