@@ -111,7 +111,7 @@ def _concluded(folder: Path) -> set[str]:
 
     with Memory(folder) as memory:
         names = [f"t/2.{n + 1}" for n in range(CHILDREN)]
-        return {str(n) for n, name in enumerate(names) if memory.ledger.concluded(name)}
+        return {str(n) for n, name in enumerate(names) if memory.delegations.concluded(name)}
 
 
 def _parent(folder: str, url: str) -> None:

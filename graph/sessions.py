@@ -99,7 +99,7 @@ def conclude(agent: Any, branch: str, into: str | None = None) -> Conclusion:
         usage={"steps": steps},
     )
     if into is not None:
-        memory.ledger.adopt(into, branch, memory.archive.last(into) + 1)
+        memory.delegations.adopt(into, branch, memory.archive.last(into) + 1)
         note = HumanMessage(f"[conclusion of {branch}]\n{found.text()}", id=uuid.uuid4().hex)
         agent.update_state(thread(into), {"messages": [note]}, as_node=_RESTING)
     return found
@@ -173,7 +173,7 @@ def list_sessions(agent: Any) -> list[SessionLine]:
     memory = engine_of(agent).memory
     found = []
     for name in memory.archive.sessions():
-        if memory.ledger.concluded(name) or memory.ledger.parents(name):
+        if memory.delegations.concluded(name) or memory.delegations.parents(name):
             continue
         line = memory.shelf.line(name)
         first = memory.archive.read(name, 1, 1) if line is None else []

@@ -1,4 +1,4 @@
-"""The ledger of delegations: purses that a tree of agents draws from, and conclusions that outlive a crash.
+"""The ledger: accounts that a tree of agents draws from.
 
 An agent's steps are paid from its own account and from those of all above it. What is asked for is held
 before it is spent, in one transaction over the whole chain, so that no schedule of children spends what is
@@ -9,37 +9,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from sqlite3 import Connection
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from headwater.memory import codec
-from headwater.memory.database import Database, key_of, name_of
+from headwater.memory.database import Database, key_of
 
-_MIGRATIONS = (
-    (
-        """CREATE TABLE accounts(
-             key BLOB PRIMARY KEY,
-             steps REAL NOT NULL, tokens REAL NOT NULL, cost REAL NOT NULL,
-             seconds REAL NOT NULL, children REAL NOT NULL,
-             spent_steps REAL NOT NULL DEFAULT 0, spent_tokens REAL NOT NULL DEFAULT 0,
-             spent_cost REAL NOT NULL DEFAULT 0, ran REAL NOT NULL DEFAULT 0,
-             begun INTEGER NOT NULL DEFAULT 0, overdrawn BLOB,
-             over_tokens REAL NOT NULL DEFAULT 0, over_cost REAL NOT NULL DEFAULT 0) WITHOUT ROWID""",
-        """CREATE TABLE holds(
-             account BLOB NOT NULL, holder BLOB NOT NULL,
-             steps REAL NOT NULL, tokens REAL NOT NULL, cost REAL NOT NULL,
-             PRIMARY KEY (account, holder)) WITHOUT ROWID""",
-        "CREATE INDEX holds_by_holder ON holds(holder)",
-        """CREATE TABLE conclusions(
-             session BLOB PRIMARY KEY, brief TEXT NOT NULL, data BLOB NOT NULL) WITHOUT ROWID""",
-        """CREATE TABLE kin(
-             parent BLOB NOT NULL, child BLOB NOT NULL, tag INTEGER NOT NULL,
-             PRIMARY KEY (parent, child)) WITHOUT ROWID""",
-        "CREATE INDEX kin_by_child ON kin(child)",
-    ),
-)
 _SPENT = ("steps", "tokens", "cost")
 
 
@@ -51,7 +26,7 @@ class Spend(NamedTuple):
     cost: float = 0.0
 
 
-class Limits(NamedTuple):
+class Allowance(NamedTuple):
     """What an account may pay for; `math.inf` for no limit. Seconds are checked by who runs the agent."""
 
     steps: float = math.inf
@@ -73,25 +48,25 @@ class Short(NamedTuple):
 
 
 class Ledger:
-    """Accounts, holds, conclusions and kinship of delegated sessions.
+    """The accounts of delegated sessions, and what is held in them.
 
     Args:
-        path: The SQLite file; made on first use.
+        database: The file of delegations; see `headwater.memory.delegations`.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._db = Database(path, _MIGRATIONS)
+    def __init__(self, database: Database) -> None:
+        self._db = database
         # Wall time counts while a process works on it: a session that lay for a week has not spent a week.
         self._since: dict[str, tuple[float, float]] = {}
 
-    def open(self, key: str, limits: Limits, *, fresh: bool = False) -> None:
+    def open(self, key: str, limits: Allowance, *, fresh: bool = False) -> None:
         """Open an account, or set the limits of one that is there; `fresh` forgets what it has spent."""
         with self._db.write() as db:
             _open(db, key, limits, fresh)
         self._watch(key, fresh)
 
     def admit(
-        self, chain: Sequence[str], child: str, limits: Limits, hold: Spend, *, again: bool = False
+        self, chain: Sequence[str], child: str, limits: Allowance, hold: Spend, *, again: bool = False
     ) -> Short | None:
         """Open a child's account below `chain` and hold its concluding step; None when granted.
 
@@ -206,56 +181,10 @@ class Ledger:
                     found = Short("seconds", row[0], left)
         return found
 
-    def conclude(self, session: str, brief: str, conclusion: Mapping[str, Any]) -> None:
-        """Keep the conclusion of a session, and the digest of the brief it answers."""
-        with self._db.write() as db:
-            db.execute(
-                "INSERT OR REPLACE INTO conclusions(session, brief, data) VALUES (?, ?, ?)",
-                (key_of(session), brief, codec.encode(dict(conclusion))),
-            )
-
-    def concluded(self, session: str, brief: str | None = None) -> dict[str, Any] | None:
-        """The conclusion of a session, if there is one and it answers this brief."""
-        with self._db.read() as db:
-            row = db.execute(
-                "SELECT brief, data FROM conclusions WHERE session = ?", (key_of(session),)
-            ).fetchone()
-        if row is None or (brief is not None and row[0] != brief):
-            return None
-        found: dict[str, Any] = codec.decode(row[1])
-        return found
-
-    def adopt(self, parent: str, child: str, tag: int) -> bool:
-        """Note that a session refers to another from a tag of its own on; False if it did already."""
-        with self._db.write() as db:
-            done = db.execute(
-                "INSERT OR IGNORE INTO kin(parent, child, tag) VALUES (?, ?, ?)",
-                (key_of(parent), key_of(child), tag),
-            )
-            return done.rowcount > 0
-
-    def children(self, parent: str) -> list[tuple[str, int]]:
-        """The sessions that one refers to, each with the tag from which on it does."""
-        with self._db.read() as db:
-            rows = db.execute(
-                "SELECT child, tag FROM kin WHERE parent = ? ORDER BY tag, child", (key_of(parent),)
-            ).fetchall()
-        return [(name_of(child), tag) for child, tag in rows]
-
-    def parents(self, child: str) -> list[str]:
-        """The sessions that refer to one."""
-        with self._db.read() as db:
-            rows = db.execute(
-                "SELECT parent FROM kin WHERE child = ? ORDER BY parent", (key_of(child),)
-            ).fetchall()
-        return [name_of(row[0]) for row in rows]
-
     def forget(self, session: str) -> None:
-        """Erase what is known of a session as a parent, its accounts and its conclusion."""
+        """Erase the accounts of a session, and what is held in them."""
         name = key_of(session)
         with self._db.write() as db:
-            db.execute("DELETE FROM kin WHERE parent = ?", (name,))
-            db.execute("DELETE FROM conclusions WHERE session = ?", (name,))
             for table, column in (("accounts", "key"), ("holds", "account")):
                 db.execute(
                     f"DELETE FROM {table} WHERE {column} = ? OR substr({column}, 1, ?) = ?",
@@ -264,10 +193,6 @@ class Ledger:
         for key in [k for k in self._since if k == session or k.startswith(f"{session}#")]:
             self._since.pop(key, None)
 
-    def close(self) -> None:
-        """Close the file; the next use opens it again."""
-        self._db.close()
-
     def _watch(self, key: str, fresh: bool) -> None:
         if fresh or key not in self._since:
             with self._db.read() as db:
@@ -275,7 +200,7 @@ class Ledger:
             self._since[key] = (float(row[0]) if row else 0.0, time.monotonic())
 
 
-def _open(db: Connection, key: str, limits: Limits, fresh: bool) -> None:
+def _open(db: Connection, key: str, limits: Allowance, fresh: bool) -> None:
     name = key_of(key)
     if fresh:
         db.execute("DELETE FROM accounts WHERE key = ?", (name,))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from headwater.memory.archive import Archive
 from headwater.memory.artifacts import Artifacts
 from headwater.memory.commits import Commits
+from headwater.memory.delegations import Delegations, delegations_in
 from headwater.memory.ledger import Ledger
 from headwater.memory.limits import Limits, Scales
 from headwater.memory.project_docs import ProjectDocs
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from headwater.memory.facts import Facts
     from headwater.memory.index import Index
 
+_SHARED = ("archive", "artifacts", "limits", "scales", "runs", "ledger", "delegations", "shelf")
 _TENANTS = 64
 """Other tenants whose facts are kept open."""
 
@@ -69,7 +71,9 @@ class Memory:
         self.artifacts: Artifacts = Artifacts(self.root)
         self.limits: Limits = Limits(self.root / "limits.json")
         self.runs: Runs = Runs(self.root / "runs.sqlite")
-        self.ledger: Ledger = Ledger(self.root / "delegations.sqlite")
+        delegated = delegations_in(self.root / "delegations.sqlite")
+        self.delegations: Delegations = Delegations(delegated)
+        self.ledger: Ledger = Ledger(delegated)
         self.shelf: Shelf = Shelf(self.root / "shelf.sqlite", self.archive)
         self.scales: Scales = Scales(self.root / "scales.json")
         self.sessions: Sessions = Sessions(self.root / "sessions.sqlite", tenant=tenant, project=project)
@@ -114,7 +118,16 @@ class Memory:
                     project=self.project,
                     user_profile=self.user_profile,
                 )
-                for part in ("archive", "artifacts", "limits", "scales", "runs", "ledger", "shelf"):
+                for part in (
+                    "archive",
+                    "artifacts",
+                    "limits",
+                    "scales",
+                    "runs",
+                    "ledger",
+                    "delegations",
+                    "shelf",
+                ):
                     setattr(twin, part, getattr(self, part))
             self._tenants[tenant] = twin
             while len(self._tenants) > _TENANTS:
@@ -138,7 +151,7 @@ class Memory:
             self.runs.close()
             self.archive.close()
             self.artifacts.close()
-            self.ledger.close()
+            self.delegations.close()
             self.shelf.close()
 
     def __enter__(self) -> Memory:

@@ -79,7 +79,7 @@ class Background:
             return known.future.result(loop.GRACE)
         except (asyncio.CancelledError, CancelledError, FutureTimeout):
             conclusion = concluded(engine, known.run, asyncio.CancelledError())
-        engine.memory.ledger.conclude(handle, known.brief, conclusion.to_dict())
+        engine.memory.delegations.conclude(handle, known.brief, conclusion.to_dict())
         return conclusion
 
     def conclusion(self, engine: "Engine", handle: str, seconds: float) -> Conclusion:
@@ -90,7 +90,7 @@ class Background:
         """
         known = self.begun.get(handle)
         if known is None or known.future.done():
-            stored = engine.memory.ledger.concluded(handle)
+            stored = engine.memory.delegations.concluded(handle)
             if stored is not None:
                 return Conclusion.from_dict(stored)
             if known is None:

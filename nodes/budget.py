@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from headwater.memory.ledger import Limits
+from headwater.memory.ledger import Allowance
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Budget:
             raise ValueError(f"a budget needs more than 0 seconds and cost, got {self!r}")
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> Allowance:
         """The limits as an account keeps them."""
-        return Limits(self.steps, self.tokens, self.cost, self.seconds, self.children)
+        return Allowance(self.steps, self.tokens, self.cost, self.seconds, self.children)
 
 
 UNBOUNDED = Budget(math.inf, math.inf, math.inf, children=64)

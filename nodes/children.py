@@ -35,9 +35,9 @@ async def conclude(engine: Engine, run: Run, config: RunnableConfig) -> Conclusi
     One that has concluded this brief before (the process ended between that and the parent's checkpoint) is
     not run again. Whatever it raises is its conclusion's reason; only the caller's own cancellation goes on.
     """
-    ledger, brief = engine.memory.ledger, digest_of(run.order["call"]["args"])
-    # The ledger is a file: no event loop waits for it.
-    if known := await to_thread(ledger.concluded, run.session, brief):
+    delegations, brief = engine.memory.delegations, digest_of(run.order["call"]["args"])
+    # Conclusions and ledger are files: no event loop waits for them.
+    if known := await to_thread(delegations.concluded, run.session, brief):
         return Conclusion.from_dict(known)
     short = await to_thread(admit, engine, run)
     if short is not None:
@@ -45,15 +45,15 @@ async def conclude(engine: Engine, run: Run, config: RunnableConfig) -> Conclusi
     try:
         conclusion = await _run(engine, run, config)
     finally:
-        await to_thread(ledger.release, run.session)
-    await to_thread(ledger.conclude, run.session, brief, conclusion.to_dict())
+        await to_thread(engine.memory.ledger.release, run.session)
+    await to_thread(delegations.conclude, run.session, brief, conclusion.to_dict())
     return conclusion
 
 
 def admit(engine: Engine, run: Run) -> Short | None:
     """Open the child's account and hold its concluding step; the limit that forbids it."""
     ledger, order = engine.memory.ledger, run.order
-    ledger.adopt(order["parent"], run.session, _tag(run.session))
+    engine.memory.delegations.adopt(order["parent"], run.session, _tag(run.session))
     ledger.release(run.session)
     size = count_text(str(order["call"]["args"].get("brief", ""))) + count_text(run.spec.prompt)
     step = step_of(engine.prices, size, engine.reserve)

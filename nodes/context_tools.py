@@ -69,7 +69,7 @@ def context_tools(engine: Desk) -> list[BaseTool]:
         if engine.subagents and not stored(memory, path):
             own = engine.frame(state or {}, config).session
             for place in {
-                str(p): p for c, _ in memory.ledger.children(own) if (p := place_of(memory, c))
+                str(p): p for c, _ in memory.delegations.children(own) if (p := place_of(memory, c))
             }.values():
                 text = look_up(place, path=path, offset=offset, char_offset=char_offset, tokens=tokens)
                 if not text.startswith("Error:"):
@@ -148,7 +148,7 @@ def context_tools(engine: Desk) -> list[BaseTool]:
 
 def place_of(memory: Memory, session: str) -> dict[str, Any] | None:
     """Where the log of a delegated session is kept, when it is on another machine that serves it."""
-    place = (memory.ledger.concluded(session) or {}).get("place") or {}
+    place = (memory.delegations.concluded(session) or {}).get("place") or {}
     return place if place.get("archive") else None
 
 

@@ -48,7 +48,7 @@ def later(brief: str) -> ToolCall:
 
 def ended(agent: Agent, memory: Memory, handle: str) -> None:
     for _ in range(1_000):
-        if memory.ledger.concluded(handle):
+        if memory.delegations.concluded(handle):
             return
         time.sleep(0.01)
     raise AssertionError(f"{handle} did not end")
@@ -81,7 +81,7 @@ def test_m26_a_note_arrives_on_a_later_step_and_nothing_moves(memory: Memory) ->
         first, twin = results(state["messages"])
         assert "Handle: t/2.1" in str(first.content)
         assert "ran once" in str(twin.content)
-        assert memory.ledger.concluded("t/2.1") is None
+        assert memory.delegations.concluded("t/2.1") is None
         gate.set()
         ended(agent, memory, "t/2.1")
         state = agent.invoke(says("And now?"), config())

@@ -150,7 +150,7 @@ def test_a_deleted_session_leaves_nothing_to_the_next_of_its_name(memory: Memory
 
 def test_a_session_whose_conclusion_is_held_elsewhere_goes_only_when_told(memory: Memory) -> None:
     memory.archive.append("child", said("a"))
-    memory.ledger.adopt("parent", "child", 1)
+    memory.delegations.adopt("parent", "child", 1)
     assert delete_session(memory, "child") == []
     assert memory.archive.last("child") == 1
     assert delete_session(memory, "child", referred=True) == ["child"]

@@ -2,13 +2,25 @@
 
 import math
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from headwater.memory.ledger import Ledger, Limits, Short, Spend
+from headwater.memory.database import Database
+from headwater.memory.delegations import Delegations, delegations_in
+from headwater.memory.ledger import Allowance, Ledger, Short, Spend
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    """The file of delegations."""
+    opened = delegations_in(tmp_path / "l.sqlite")
+    yield opened
+    opened.close()
+
 
 TREE = {"a": ["a", "root"], "b": ["b", "root"], "a/1": ["a/1", "a", "root"], "a/2": ["a/2", "a", "root"]}
 
@@ -30,10 +42,11 @@ def test_m26_no_schedule_spends_more_than_the_purse_plus_one_step(
     cost: float,
 ) -> None:
     """Any interleaving of asking and paying: each account stays within its limits plus its largest step."""
-    ledger = Ledger(tmp_path_factory.mktemp("l") / "l.sqlite")
-    ledger.open("root", Limits(steps, tokens, cost))
+    database = delegations_in(tmp_path_factory.mktemp("l") / "l.sqlite")
+    ledger = Ledger(database)
+    ledger.open("root", Allowance(steps, tokens, cost))
     for key in TREE:
-        ledger.open(key, Limits(max(1, steps // 2), max(1, tokens // 2)))
+        ledger.open(key, Allowance(max(1, steps // 2), max(1, tokens // 2)))
     waiting: dict[str, tuple[Spend, float]] = {}
     largest = Spend()
     for who, size, used in schedule:
@@ -56,15 +69,15 @@ def test_m26_no_schedule_spends_more_than_the_purse_plus_one_step(
     assert spent.cost <= cost + largest.cost + 1e-9
     for key in TREE:
         assert ledger.spent(key).steps <= max(1, steps // 2)
-    ledger.close()
+    database.close()
 
 
-def test_m26_what_is_held_to_conclude_is_there_when_a_sibling_goes_over(tmp_path: Path) -> None:
+def test_m26_what_is_held_to_conclude_is_there_when_a_sibling_goes_over(database: Database) -> None:
     """One step may go over, once; a sibling's concluding step is not taken from it."""
-    ledger = Ledger(tmp_path / "l.sqlite")
-    ledger.open("root", Limits(10, 1_000))
+    ledger = Ledger(database)
+    ledger.open("root", Allowance(10, 1_000))
     for name in "ab":
-        assert ledger.admit(["root"], name, Limits(), Spend(1, 400)) is None
+        assert ledger.admit(["root"], name, Allowance(), Spend(1, 400)) is None
     assert ledger.ask(["a", "root"], "a", Spend(1, 900)) == Short("tokens", 1_000, 600)
     assert ledger.ask(["a", "root"], "a", Spend(1, 900), overdraft=True) is None
     ledger.settle(["a", "root"], "a", Spend(1, 900), Spend())
@@ -72,35 +85,37 @@ def test_m26_what_is_held_to_conclude_is_there_when_a_sibling_goes_over(tmp_path
     assert ledger.ask(["b", "root"], "b", Spend(1, 500), overdraft=True) is not None
 
 
-def test_m26_a_child_that_was_admitted_before_a_crash_counts_once(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "l.sqlite")
-    ledger.open("root", Limits(children=1))
-    assert ledger.admit(["root"], "a", Limits(), Spend(1)) is None
-    assert ledger.admit(["root"], "a", Limits(), Spend(1), again=True) is None
-    refused = ledger.admit(["root"], "b", Limits(), Spend(1))
+def test_m26_a_child_that_was_admitted_before_a_crash_counts_once(database: Database) -> None:
+    ledger = Ledger(database)
+    ledger.open("root", Allowance(children=1))
+    assert ledger.admit(["root"], "a", Allowance(), Spend(1)) is None
+    assert ledger.admit(["root"], "a", Allowance(), Spend(1), again=True) is None
+    refused = ledger.admit(["root"], "b", Allowance(), Spend(1))
     assert str(refused) == "children: 0 of 1 left"
 
 
 def test_what_was_spent_outlives_the_process(tmp_path: Path) -> None:
-    first = Ledger(tmp_path / "l.sqlite")
-    first.open("root", Limits(3))
+    before = delegations_in(tmp_path / "l.sqlite")
+    first = Ledger(before)
+    first.open("root", Allowance(3))
     assert first.ask(["root"], "x", Spend(1)) is None
     first.settle(["root"], "x", Spend(1), Spend())
-    first.conclude("s", "brief", {"answer": "会话 \ud800"})
-    first.close()
-    again = Ledger(tmp_path / "l.sqlite")
-    again.open("root", Limits(3))
+    Delegations(before).conclude("s", "brief", {"answer": "会话 \ud800"})
+    before.close()
+    after = delegations_in(tmp_path / "l.sqlite")
+    again, delegations = Ledger(after), Delegations(after)
+    again.open("root", Allowance(3))
     assert again.spent("root").steps == 1
-    assert again.concluded("s", "brief") == {"answer": "会话 \ud800"}
-    assert again.concluded("s", "another") is None
+    assert delegations.concluded("s", "brief") == {"answer": "会话 \ud800"}
+    assert delegations.concluded("s", "another") is None
     assert again.time_left(["root"]).left == math.inf
-    again.close()
+    after.close()
 
 
-def test_m26_threads_draw_from_one_purse(tmp_path: Path) -> None:
+def test_m26_threads_draw_from_one_purse(database: Database) -> None:
     """Forty threads for ten steps: ten are granted."""
-    ledger = Ledger(tmp_path / "l.sqlite")
-    ledger.open("root", Limits(10))
+    ledger = Ledger(database)
+    ledger.open("root", Allowance(10))
     granted: list[str] = []
 
     def draw(name: str) -> None:
@@ -113,16 +128,14 @@ def test_m26_threads_draw_from_one_purse(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert len(granted) == 10
-    ledger.close()
 
 
-def test_giving_back_frees_what_was_held_below(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "l.sqlite")
-    ledger.open("root", Limits(3))
+def test_giving_back_frees_what_was_held_below(database: Database) -> None:
+    ledger = Ledger(database)
+    ledger.open("root", Allowance(3))
     for name in ("s", "s/1", "s2"):
         assert ledger.ask(["root"], name, Spend(1)) is None
     assert ledger.ask(["root"], "more", Spend(1)) == Short("steps", 3, 0)
     ledger.release("s")
     assert ledger.ask(["root"], "more", Spend(2)) is None
     assert ledger.ask(["root"], "s2", Spend(2)) is not None
-    ledger.close()

@@ -109,9 +109,9 @@ def test_e19_forgetting_leaves_no_byte_of_a_fact(memory: Memory, tmp_path: Path)
     gone = memory.facts.write(text, "NAMING", source=("learned", [1]), importance=10)
     exports = tmp_path / "memory"
     export_facts(memory.facts, exports)
-    memory.ledger.conclude("learned/1", "brief", {"answer": text})
+    memory.delegations.conclude("learned/1", "brief", {"answer": text})
     memory.archive.append("learned/1", [HumanMessage(text, id="3")])
-    memory.ledger.adopt("other", "learned/1", 1)
+    memory.delegations.adopt("other", "learned/1", 1)
     memory.shelf.put("learned", {"messages": [stamp(HumanMessage(f"cleaned: {text}", id="1"), 1)]})
     dreams = Dreamer(memory, clock=lambda: 9e9)
     assert dreams.dream("archive-stale", now=True).changed == 1

@@ -62,7 +62,7 @@ def test_the_memory_of_a_release_is_read_in_full(frozen: Path) -> None:
         }
         assert memory.facts.search("Welcher Port? 端口")[0][0].content.endswith("5432.")
         child = next(name for name in memory.archive.sessions() if name.startswith("monday/"))
-        assert (memory.ledger.concluded(child) or {})["answer"] == "There are 40 pages."
+        assert (memory.delegations.concluded(child) or {})["answer"] == "There are 40 pages."
 
 
 @pytest.mark.parametrize("session", ["monday", "tuesday"], ids=["at work", "set aside"])
@@ -116,7 +116,7 @@ def _use(memory: Memory, file: str) -> object:
         "archive": lambda: memory.archive.append("s", [HumanMessage("a")]),
         "artifacts": lambda: memory.artifacts.retain(memory.artifacts.put("a"), "s", 1),
         "runs": lambda: memory.runs.standing("s"),
-        "delegations": lambda: memory.ledger.concluded("s"),
+        "delegations": lambda: memory.delegations.concluded("s"),
         "shelf": lambda: memory.shelf.get("s"),
         "sessions": lambda: memory.sessions.newest(),
         "dreams": lambda: _used(Dreamer(memory)),
