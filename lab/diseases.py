@@ -6,8 +6,8 @@ from functools import lru_cache
 
 from headwater.lab.story import Input, Story, said_in_calls
 from headwater.lab.survival import RULES, Stated, flat, stated_facts, stated_rules
-from headwater.window.digest import text_of
 from headwater.window.policy import WindowPolicy
+from headwater.window.prose import said_in
 
 LARGE = 16_000
 """Tokens of input from which the middle is far from both ends."""
@@ -178,7 +178,7 @@ def _is_middle(place: tuple[int, int]) -> bool:
 
 
 def _answer(step: Input) -> str:
-    return "\n".join([str(text_of(step.reply)), *said_in_calls(step.reply)])
+    return "\n".join([said_in(step.reply), *said_in_calls(step.reply)])
 
 
 def _quote(text: str) -> str:

@@ -10,8 +10,8 @@ from headwater.lab.recording import Session
 from headwater.lab.replay import ReplayReport
 from headwater.lab.sent_requests import Part
 from headwater.lab.usage import Usage, usage_of
-from headwater.window.digest import text_of
 from headwater.window.prices import Prices
+from headwater.window.prose import said_in
 from headwater.window.tokens import count_message
 
 _COMPACTED = frozenset({"compacted", "context_compacted", "compaction", "compact_boundary"})
@@ -141,7 +141,7 @@ def _said(session: Session) -> tuple[BaseMessage, ...]:
 
 
 def _part(message: BaseMessage) -> Part:
-    text = "\n".join([str(text_of(message)), *said_in_calls(message)])
+    text = "\n".join([said_in(message), *said_in_calls(message)])
     return Part(_BLOCK.get(message.type, "tail"), text, count_message(message))
 
 

@@ -11,7 +11,7 @@ from headwater.lab.diseases import Finding
 from headwater.lab.sent_requests import common
 from headwater.lab.story import Input, Story, results_of, said_in_calls
 from headwater.lab.survival import flat
-from headwater.window.digest import text_of
+from headwater.window.prose import said_in
 
 WORTH = 1_000
 """Tokens below which a fault is not worth a line."""
@@ -90,7 +90,7 @@ def repeat_work(story: Story) -> Iterator[Finding]:
             result = results.get(str(call["id"]))
             if result is None:
                 continue
-            text = str(text_of(result))
+            text = said_in(result)
             known = first.get(key)
             # Another result is other work: a file that has changed, a build that is run again.
             if known is not None and len(text) >= _LONG and flat(known[1]) == flat(text):
@@ -158,7 +158,7 @@ def _words_from(story: Story) -> dict[str, int]:
     said: dict[str, int] = {}
     for step in story.inputs:
         reply: AIMessage = step.reply
-        for text in (str(text_of(reply)), *said_in_calls(reply)):
+        for text in (said_in(reply), *said_in_calls(reply)):
             said.update(dict.fromkeys(_WORD.findall(text), step.step))
     return said
 

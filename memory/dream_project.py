@@ -11,8 +11,8 @@ from langchain_core.messages import AIMessage
 from headwater.memory.dream_change import Change
 from headwater.memory.dream_world import World
 from headwater.memory.fact import Category
-from headwater.window.digest import touched_files
 from headwater.window.tokens import count_text
+from headwater.window.touched import touched_files
 
 DOCUMENTS = ("ARCHITECTURE.md", "STRUCTURE.md", "docs/ARCHITECTURE.md", "docs/STRUCTURE.md")
 KEY_FILES = "key_files"

@@ -14,7 +14,7 @@ from headwater.memory.dream_likeness import PROTECTED
 from headwater.memory.dream_world import World
 from headwater.memory.fact import Fact
 from headwater.window.cues import identifiers
-from headwater.window.digest import touched_files
+from headwater.window.touched import touched_files
 
 VERIFIED = "verified"
 """The kept value: by fact, the digest of its files' texts when it was last looked at, and the verdict."""

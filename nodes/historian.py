@@ -16,10 +16,11 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from headwater.window.answer import Summary, parse_summaries
 from headwater.window.audit import reject, repair, required_identifiers
 from headwater.window.compartments import Compartment, WorkState
-from headwater.window.digest import digest, touched_files
+from headwater.window.digest import digest
 from headwater.window.face import text_of
 from headwater.window.overflow import parse_overflow
 from headwater.window.tokens import count_text
+from headwater.window.touched import touched_files
 from headwater.window.transcript import transcript
 
 MAX_DEPTH = 3

@@ -13,8 +13,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from headwater.window.answer import FENCED
 from headwater.window.cues import DECISION, EXCLUSION, identifiers, language_of, pin_kind
-from headwater.window.digest import text_of
-from headwater.window.prose import Count, prose_lines, sentences
+from headwater.window.prose import Count, prose_lines, said_in, sentences
 from headwater.window.tokens import count_text
 
 ANCHOR_TOKENS = 400
@@ -150,7 +149,7 @@ def required_identifiers(messages: Sequence[BaseMessage]) -> list[str]:
         if not isinstance(message, HumanMessage | AIMessage):
             continue
         user = isinstance(message, HumanMessage)
-        for line in prose_lines(text_of(message)):
+        for line in prose_lines(said_in(message)):
             for sentence in sentences(line):
                 if user:
                     rank = 0 if pin_kind(sentence) else 2

@@ -7,15 +7,16 @@ messages give the same compartment.
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from headwater.window.compartments import Compartment, WorkState
 from headwater.window.cues import DECISION, ERROR, RESULT, PinKind, identifiers, language_of, pin_kind, score
-from headwater.window.prose import SCAN_CHARS, Count, clip, prose_lines, sentences
+from headwater.window.prose import SCAN_CHARS, Count, clip, prose_lines, said_in, sentences
 from headwater.window.tokens import count_text
+from headwater.window.touched import touched_files
 
 TIER_SHARES = (0.34, 0.11, 0.06)
 """Tokens of P2, P3 and P4 as shares of the limit: the expected tier costs over P1's (G17)."""
@@ -51,41 +52,6 @@ _NEXT = re.compile(
     r"|下一步|接下来|待办|还需|剩余",
     re.I,
 )
-_THINK = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.S)
-_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
-_WRITES = frozenset(
-    [
-        "write",
-        "edit",
-        "apply",
-        "patch",
-        "create",
-        "update",
-        "insert",
-        "replace",
-        "save",
-        "append",
-        "modify",
-        "delete",
-        "move",
-        "rename",
-    ]
-)
-_READS = frozenset(["read", "view", "open", "cat", "load", "show", "get", "head", "tail"])
-_PATH_KEYS = [
-    "path",
-    "file_path",
-    "filepath",
-    "filename",
-    "file",
-    "target_file",
-    "relative_path",
-    "absolute_path",
-    "notebook_path",
-    "paths",
-    "files",
-]
-_PATCHED = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ (?:b/)?)(\S+)", re.M)
 
 
 class _Candidate(NamedTuple):
@@ -154,42 +120,6 @@ def digest(
     )
 
 
-def text_of(message: BaseMessage) -> str:
-    """The text a message says, without reasoning; blocks are joined by newlines."""
-    content = message.content
-    if isinstance(content, str):
-        return _THINK.sub("", content)
-    blocks = [block if isinstance(block, str) else block.get("text") for block in content]
-    return "\n".join(block for block in blocks if isinstance(block, str))
-
-
-def touched_files(messages: Iterable[BaseMessage]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Paths that tool calls read and modified, each in order of first use (C10)."""
-    read: dict[str, None] = {}
-    modified: dict[str, None] = {}
-    for message in messages:
-        for call in message.tool_calls if isinstance(message, AIMessage) else ():
-            args: dict[str, Any] = call["args"]
-            words = {word.lower() for word in _WORDS.findall(call["name"])}
-            command = str(args.get("command", "")).split(" ", 1)[0].lower()
-            if words & _WRITES and command not in _READS:
-                modified.update(dict.fromkeys(_paths(args)))
-            elif (words | {command}) & _READS:
-                read.update(dict.fromkeys(_paths(args)))
-    return tuple(read), tuple(modified)
-
-
-def _paths(args: dict[str, Any]) -> Iterator[str]:
-    for key in _PATH_KEYS:
-        value = args.get(key)
-        for path in value if isinstance(value, list) else [value]:
-            if isinstance(path, str) and 0 < len(path.strip()) <= 400 and "\n" not in path:
-                yield path.strip()
-    for key in ("patch", "input", "diff"):
-        if isinstance(value := args.get(key), str):
-            yield from _PATCHED.findall(value[:SCAN_CHARS])
-
-
 def _candidates(messages: Sequence[tuple[int, BaseMessage]], count: Count) -> list[_Candidate]:
     found: list[_Candidate] = []
     seen: set[str] = set()
@@ -213,7 +143,7 @@ def _said(message: BaseMessage) -> Iterator[tuple[str, str]]:
     """Who says what in a message: user, assistant or tool; system messages are contract and stay out."""
     if isinstance(message, SystemMessage):
         return
-    text = text_of(message)
+    text = said_in(message)
     if isinstance(message, ToolMessage):
         for line in _findings(text, message.status == "error"):
             yield "T", _short(line)

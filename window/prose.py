@@ -3,25 +3,21 @@
 import re
 from collections.abc import Callable, Iterator
 
-Count = Callable[[str], int]
+from langchain_core.messages import BaseMessage
 
+Count = Callable[[str], int]
 
 MAX_CHARS = 800
 """Characters of a sentence that are looked at."""
 
-
 SCAN_CHARS = 100_000
 """Characters read at each end of a longer text: a pasted file in the middle holds no statement."""
 
-
 _BULLET = re.compile(r"^\s*(?:[-*+•]\s+(?:\[[ xX]\]\s*)?|\d{1,3}[.)、]\s*(?=\D)|#{1,6}\s+|\*\*(?=\S))")
-
 
 _END = re.compile(r"[。！？；]+[”」』）)]?|[.!?;]+[\"'”)\]]?(?=\s|$)|…+(?=\s|$)")
 
-
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|Mr|Ms|Mrs|Dr|No|approx|[A-Z])|^\d+)\.$")
-
 
 _CODE = re.compile(
     # Keywords open sentences too ("let us", "return only", "from now on"): each needs its syntax.
@@ -40,17 +36,24 @@ _CODE = re.compile(
     r"|[\w.\[\]]+\s*[+-]?=\s*\S)|^(?: {4,}|\t)(?![-*•\d])|[{;]\s*$|^\s*[}\])]+[;,]?\s*$"
 )
 
-
 _SYMBOL = re.compile(r"[{}\[\]()=<>;|&$\\\"+*_/]")
-
 
 _FENCE = re.compile(r"^\s{0,3}(```|~~~)")
 
-
 _OPEN_TAG = re.compile(r"^\s*<([A-Za-z][\w:-]*)(?:\s[^<>]*)?>")
 
-
 _CLOSE_TAG = re.compile(r"</([A-Za-z][\w:-]*)>\s*$")
+
+_THINK = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.S)
+
+
+def said_in(message: BaseMessage) -> str:
+    """The text a message says, without reasoning; blocks are joined by newlines."""
+    content = message.content
+    if isinstance(content, str):
+        return _THINK.sub("", content)
+    blocks = [block if isinstance(block, str) else block.get("text") for block in content]
+    return "\n".join(block for block in blocks if isinstance(block, str))
 
 
 def is_code(line: str) -> bool:
