@@ -295,7 +295,8 @@ def silent_overflow(
         window: the window in tokens.
         finish_reason: why the reply ended, in any provider's words.
         sent: our own calibrated count of the request; where given, a reported input under half of it is a
-            prompt that the server cut (no limit can be read from that).
+            prompt that the server cut, or that it reports in part: `cut_prompts` tells these apart by what a
+            session's reports have shown.
     """
     asked = _count(
         usage, "input_tokens", "prompt_tokens", "promptTokenCount", "prompt_token_count", "prompt_eval_count"
