@@ -18,6 +18,7 @@ from benchmarks.sessions import SESSIONS
 from headwater.lab.sessions import Session, load_session
 from headwater.lab.usage import Point, points
 from headwater.window.calibration import JUMP, LEAST, MAX_SCALE, MIN_SCALE, MOST, SLOW, Meter, learn, predict
+from headwater.window.cut_prompts import Reports, cut_at, hear
 
 REPORT = Path(__file__).resolve().parents[1] / "docs" / "calibration.md"
 BOUND = 0.10
@@ -31,7 +32,8 @@ class Guess(NamedTuple):
     """One request of a recording and three predictions of its input tokens.
 
     `kind` is what it was like: the session's "first", the first after the window "moved", one between which
-    and the last something "uncounted" came or left, or an "ordinary" one.
+    and the last something "uncounted" came or left, or an "ordinary" one. `cut`: it would have been taken for
+    a prompt that the provider had cut.
     """
 
     point: Point
@@ -39,6 +41,7 @@ class Guess(NamedTuple):
     alone: int
     ratio: int
     calibrated: int
+    cut: bool = False
 
     def error(self, predicted: int) -> float:
         """Distance as a share of what was charged."""
@@ -95,17 +98,19 @@ def source_of(name: str, sessions: Iterable[Session]) -> Source:
 def guess_all(found: Sequence[Point], known: dict[str, float]) -> Iterator[Guess]:
     """Predict the requests of one session in order; `known` holds the scales and takes in new ones."""
     scale = ratio = 1.0
-    meter = Meter()
+    meter, reports = Meter(), Reports()
     for number, point in enumerate(found):
         if not number or point.model != found[number - 1].model:
             scale, meter = known.get(point.model, 1.0), Meter()
         revision = str(point.revision)
+        reports = hear(reports, point.counted, point.reported, model=point.model, revision=revision)
         yield Guess(
             point,
             _kind(point, found[number - 1] if number else None),
             point.counted,
             int(ratio * point.counted),
             predict(scale, meter, point.counted, revision),
+            cut_at(reports) is not None,
         )
         ratio = _ratio_only(ratio, point)
         scale, meter = learn(
@@ -188,6 +193,7 @@ def report(sources: Sequence[Source]) -> str:
     return _PAGE.format(
         verdict=verdict,
         points=sum(len(source.guesses) for source in sources),
+        cut=sum(guess.cut for source in sources for guess in source.guesses),
         table=_markdown(_HEAD, map(_row, sources)),
         parts=_markdown(_PART_HEAD, map(_parts, sources)),
         worst=_markdown(_WORST_HEAD, (_worst(error, name, guess) for error, name, guess in late)),
@@ -255,4 +261,10 @@ is then gone, images and tool output that the recorder left empty. It moves the 
 The largest errors behind the first request:
 
 {worst}
+
+## Prompts that came back cut
+
+A server that cuts a prompt without a word is found from its reports \
+([window/cut_prompts.py](../window/cut_prompts.py)). None of these providers does. Taken for cut: \
+{cut} of {points:,}.
 """

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import chain, islice
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -143,6 +144,8 @@ class StrictProvider(Clients):
         keep_raw: Keep each request's bytes in its `Exchange`.
         lenient: Answer what breaks a rule or the window all the same, the broken rule noted. Also an
             attribute that may be set while it serves, for who plays on behind a refusal.
+        charges: Input tokens that the usage reports for those counted: fewer where a server cuts prompts
+            without a word, more where it counts otherwise. None reports the count.
         sent: Takes in every accepted request that is not for a summariser, part by part.
 
     Example:
@@ -169,9 +172,11 @@ class StrictProvider(Clients):
         call_id_limit: int | None = None,
         keep_raw: bool = False,
         lenient: bool = False,
+        charges: Callable[[int], int] | None = None,
         sent: SentRequests | None = None,
     ) -> None:
         self.lenient = lenient
+        self._charges = charges
         self._sent = sent
         self.requests: list[Exchange] = []
         self._script = script if callable(script) else play(script)
@@ -291,6 +296,7 @@ class StrictProvider(Clients):
             request = Request(wire.name, note.model, ask.body, self._calls, wire.view, note.purpose)
             self._calls += 1
         cut: int | None = None
+        broken: Disconnect | None = None
         # A cache lives from when it was asked for; a script may move the clock on.
         came = self._cache.now()
         try:
@@ -304,7 +310,7 @@ class StrictProvider(Clients):
         except ScriptExhausted as error:
             return self._refuse(note, wire.error(str(error), 500), status=500)
         except Disconnect as fault:
-            reply, cut = fault.reply, fault.after
+            broken, reply, cut = fault, fault.reply, fault.after
         answer = self._answer(wire, ask, note, reply, self._cache.visit(note.model, pieces, came))
         self._log(
             replace(
@@ -320,6 +326,9 @@ class StrictProvider(Clients):
         if self._sent is not None and note.purpose != "summarizer":
             self._sent.note(pieces, parts, came, answer.hit.cached, answer.hit.written)
         body = wire.events(answer, ask.body) if note.stream else wire.whole(answer)
+        if broken is not None and broken.error is not None and note.stream:
+            said = f"event: error\ndata: {json.dumps(broken.error)}\n\n"
+            body, cut = chain(islice(body, broken.after), [said]), None
         return Outcome(200, body, reply.delay, cut)
 
     def _answer(self, wire: Wire, ask: Ask, note: Exchange, reply: Reply, hit: Hit) -> Answer:
@@ -336,6 +345,8 @@ class StrictProvider(Clients):
             for call in calls:
                 self._issued.setdefault(str(call.id), set()).add(mark)
         reply = replace(reply, tool_calls=calls)
+        if self._charges is not None:
+            hit = Hit(self._charges(hit.input), 0, 0)
         return Answer(number, note.model, reply, signature, hit, output_tokens(reply))
 
     def _refuse(

@@ -109,12 +109,18 @@ class Disconnect(Exception):
     """A script raises this to begin `reply` and cut the connection after `after` events (0: at once).
 
     Without streaming the body is cut in its middle.
+
+    Args:
+        reply: What it began to say.
+        after: Events that are sent.
+        error: Body of an error event that ends the stream instead of the cut; without streaming it is cut.
     """
 
-    def __init__(self, reply: Reply, after: int = 2) -> None:
+    def __init__(self, reply: Reply, after: int = 2, error: dict[str, Any] | None = None) -> None:
         super().__init__(f"connection cut after {after!r} events")
         self.reply = reply
         self.after = after
+        self.error = error
 
 
 def play(replies: Sequence[Reply]) -> Script:

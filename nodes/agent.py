@@ -15,7 +15,17 @@ from headwater.memory.ledger import Short, Spend
 from headwater.nodes.binding import head_moved
 from headwater.nodes.engine import Engine, live, saved
 from headwater.nodes.events import emit
-from headwater.nodes.faults import capped, is_malformed, lower_cap, overflow_in, said_malformed, with_note
+from headwater.nodes.faults import (
+    capped,
+    cut_in,
+    heard,
+    is_malformed,
+    lower_cap,
+    note_larger,
+    overflow_in,
+    said_malformed,
+    with_note,
+)
 from headwater.nodes.offload import apply_edits
 from headwater.nodes.placed import Placed
 from headwater.nodes.purse import (
@@ -33,6 +43,7 @@ from headwater.nodes.state import State, Update
 from headwater.nodes.work_ahead import work_ahead
 from headwater.window.blocks import BLOCKS, window_report
 from headwater.window.calibration import MAX_SCALE, Meter, learn
+from headwater.window.cut_prompts import Reports
 from headwater.window.face import text_of
 from headwater.window.frame import Frame, Pass
 from headwater.window.overflow import Overflow
@@ -137,6 +148,9 @@ def exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
             if isinstance(answer, AIMessage) and is_malformed(answer):
                 answer = said_malformed(answer, frame.language)
         overflow = overflow_in(engine, answer)
+        full = overflow is None and attempt == 0
+        if full:
+            overflow = cut_in(engine, frame, answer, tokens)
         if overflow is None and isinstance(answer, AIMessage):
             break
         if overflow is None:
@@ -155,6 +169,9 @@ def exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
         frame = _refused(engine, frame, tokens, overflow)
         frame, more = _shrink(engine, frame, messages, tokens, overflow)
         edits |= more
+        if full and not more:
+            # There is an answer, and nothing smaller to ask with.
+            break
         if attempt == MAX_RETRIES or not more:
             if refused is not None or attempt == MAX_RETRIES:
                 cause = answer if isinstance(answer, Exception) else None
@@ -193,6 +210,7 @@ def _ended(
     """Report, learn and book an answered request; what the step changes."""
     answer, tokens = made.answer, made.tokens
     step = state.get("step") or {}
+    note_larger(engine, frame, answer)
     emit(
         "request",
         session=frame.session,
@@ -243,12 +261,15 @@ def _cut(answer: AIMessage, short: Short | None) -> AIMessage:
 
 def _refused(engine: Engine, frame: Frame, tokens: int, overflow: Overflow) -> Frame:
     """Learn from a refusal: the window it states, else that the count is too low by an eighth at least."""
-    if overflow.limit is not None:
+    if overflow.limit is not None and overflow.kind == "silent":
+        engine.beware(overflow.limit)
+    elif overflow.limit is not None:
         engine.learn(overflow.limit)
     counted = tokens + engine.fixed_tokens
     stated = overflow.requested / counted if overflow.requested else frame.scale * 1.125
     # What was reported before says less than the refusal does.
-    return frame.with_(scale=round(min(MAX_SCALE, max(frame.scale, stated)), 4), meter=Meter())
+    scale = round(min(MAX_SCALE, max(frame.scale, stated)), 4)
+    return frame.with_(scale=scale, meter=Meter(), reports=Reports())
 
 
 def _shrink(
@@ -278,8 +299,16 @@ def _learned(engine: Engine, frame: Frame, made: _Answered) -> Frame:
     )
     if meter.sloped:
         engine.memory.scales.learn(engine.endpoint, scale, asked)
+    engine.probe()
     return frame.with_(
-        sent=made.last, asked=asked, warm=warm, size=tokens, answered=made.prefix, scale=scale, meter=meter
+        sent=made.last,
+        asked=asked,
+        warm=warm,
+        size=tokens,
+        answered=made.prefix,
+        scale=scale,
+        meter=meter,
+        reports=heard(engine, frame, answer, tokens),
     )
 
 

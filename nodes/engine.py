@@ -22,13 +22,14 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from headwater.memory import Memory
 from headwater.nodes.budget import Budget
+from headwater.nodes.endpoints import endpoint_of
 from headwater.nodes.state import State, Update
 from headwater.nodes.told import ToldRows
 from headwater.window.calibration import Meter, predict
 from headwater.window.frame import Frame
 from headwater.window.policy import Lines, WindowPolicy
 from headwater.window.prices import Prices
-from headwater.window.providers import Provider, addresses_of, provider_of
+from headwater.window.providers import Provider, provider_of
 from headwater.window.render import Texts
 from headwater.window.sizes import WindowSize, max_output_of, model_name, window_of
 from headwater.window.stubs import encode
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from headwater.nodes.delegation import SubAgent
 
 _VIEWS = 64
+DAY = 24 * 3600.0
 
 
 class WindowTooSmall(ValueError):
@@ -87,9 +89,12 @@ class Engine:
     _texts: "OrderedDict[str, str]" = field(default_factory=OrderedDict, init=False, repr=False)
     ahead: dict[str, int] = field(default_factory=dict, init=False, repr=False)
     """By session, the last tag that background runs are known to have told; a hint, the archive knows."""
+    bounds: dict[str, int] = field(default_factory=dict, init=False, repr=False)
+    """By "model@endpoint", tokens that a model which tells history has refused without stating its limit."""
     told: ToldRows = field(default_factory=ToldRows, init=False, repr=False)
     """The compartments that were read last."""
     _window: WindowSize | None = field(default=None, init=False, repr=False)
+    _cut: tuple[int, float] | None = field(default=None, init=False, repr=False)
     _lock: Lock = field(default_factory=Lock, init=False, repr=False)
 
     @cached_property
@@ -109,11 +114,27 @@ class Engine:
             proved = self.memory.limits.get(self.endpoint, self.clock())
             lower = proved is not None and proved < assumed.tokens
             self._window = WindowSize(proved, "learned") if proved is not None and lower else assumed
+            if self._cut is not None and self._cut[0] < self._window.tokens:
+                self._window = WindowSize(self._cut[0], "cut")
         return self._window
 
     def learn(self, limit: int) -> None:
         """Take in the window that a refusal has proved, for this process and the next."""
         self.memory.limits.learn(self.endpoint, limit, self.clock())
+        self._sized()
+
+    def beware(self, limit: int) -> None:
+        """Take in the window to which prompts seem to be cut: no refusal proves it, so nothing is kept."""
+        self._cut = (limit, self.clock())
+        self._sized()
+
+    def probe(self) -> None:
+        """Forget the window to which prompts seemed to be cut, once that is a day ago."""
+        if self._cut is not None and not 0 <= self.clock() - self._cut[1] <= DAY:
+            self._cut = None
+            self._sized()
+
+    def _sized(self) -> None:
         self._window = None
         self.__dict__.pop("lines", None)
 
@@ -125,12 +146,15 @@ class Engine:
     @property
     def endpoint(self) -> str:
         """ "model@endpoint": the same name may be served with another window elsewhere."""
-        return f"{model_name(self.model)}@{next(iter(addresses_of(self.model)), 'default')}"
+        return endpoint_of(self.model)
 
     @cached_property
     def lines(self) -> Lines:
         """The lines of this agent's window; what the request may put out is reserved in full."""
-        window, cap = self.window.tokens, self.output_cap or _output_cap(self.model)
+        return self._lines(self.window.tokens)
+
+    def _lines(self, window: int) -> Lines:
+        cap = self.output_cap or _output_cap(self.model)
         policy = self.policy if self.policy.window is None else self.policy.with_window(window)
         if cap is not None and policy.output_reserve is None:
             policy = replace(policy, output_reserve=min(cap, window - 1))
@@ -175,13 +199,17 @@ class Engine:
         Raises:
             WindowTooSmall: System prompt and tools reach the first line.
         """
-        fixed = self.fixed_tokens + count_text(self.system)
-        if fixed >= self.lines.offload:
+        if not self.fits(self.window.tokens):
+            fixed = self.fixed_tokens + count_text(self.system)
             raise WindowTooSmall(
                 f"system prompt and tools take {fixed:,} tokens, but a window of {self.lines.window:,} "
                 f"has room for {self.lines.offload:,} before its first line; "
                 "shorten them, offer fewer tools, or set WindowPolicy(window=...) larger"
             )
+
+    def fits(self, window: int) -> bool:
+        """Whether a window of so many tokens has room for more than system prompt and tools."""
+        return self.fixed_tokens + count_text(self.system) < self._lines(window).offload
 
     def frame(self, state: Mapping[str, Any], config: RunnableConfig | None = None) -> Frame:
         """The frame in a state; a new session gets its name from the thread, else by chance.

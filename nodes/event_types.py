@@ -123,13 +123,22 @@ class Request(TypedDict):
 
 
 class Overflow(TypedDict):
-    """The provider refused the request as too long; it goes out smaller."""
+    """The provider refused the request as too long, or cut it without a word; it goes out smaller."""
 
     type: Literal["headwater.overflow"]
     session: str
-    limit: Annotated[int | None, "tokens, as the refusal states"]
-    requested: Annotated[int | None, "tokens, as the refusal states"]
+    limit: Annotated[int | None, "tokens, as the refusal states; what prompts are cut to without a word"]
+    requested: Annotated[int | None, "tokens, as the refusal states; what was expected where it was cut"]
     attempt: Annotated[int, "from 0"]
+
+
+class WindowLarger(TypedDict):
+    """A full answer came to more input than the assumed window: that may be set larger."""
+
+    type: Literal["headwater.window_larger"]
+    session: str
+    assumed: Annotated[int, "tokens of the window that is assumed"]
+    reported: Annotated[int, "input tokens that the provider charged"]
 
 
 class Malformed(TypedDict):
@@ -306,6 +315,7 @@ Event = Union[  # noqa: UP007 - read at run time, member by member
     NothingFreed,
     Request,
     Overflow,
+    WindowLarger,
     Malformed,
     Delegate,
     Concluded,

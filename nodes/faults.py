@@ -4,7 +4,10 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
+from headwater.memory.limits import SMALLEST
 from headwater.nodes.engine import Engine
+from headwater.nodes.events import emit
+from headwater.window.cut_prompts import Reports, cut_at, hear
 from headwater.window.face import text_of
 from headwater.window.frame import Frame
 from headwater.window.overflow import Overflow, parse_overflow, silent_overflow
@@ -32,6 +35,53 @@ def overflow_in(engine: Engine, answer: AIMessage | Exception) -> Overflow | Non
     found = silent_overflow(dict(answer.usage_metadata), engine.window.tokens, str(reason or ""))
     # The window is our own assumption here: it teaches nothing.
     return None if found is None else found._replace(limit=None)
+
+
+def heard(engine: Engine, frame: Frame, answer: AIMessage, tokens: int) -> Reports:
+    """What the reports have shown of this model, this answer's among them.
+
+    Args:
+        engine: Of the agent.
+        frame: As it was for the request.
+        answer: What came.
+        tokens: Of the request by our count, tool schemas left out.
+    """
+    usage = answer.usage_metadata
+    reported = usage["input_tokens"] if usage else 0
+    details = (usage.get("input_token_details") if usage else None) or {}
+    cached = (details.get("cache_read") or 0) + (details.get("cache_creation") or 0)
+    if cached > reported:
+        # Some relays leave out of the sum what a cache gave.
+        reported += cached
+    return hear(
+        frame.reports,
+        tokens + engine.fixed_tokens,
+        reported,
+        model=engine.endpoint,
+        revision=frame.revision,
+    )
+
+
+def cut_in(engine: Engine, frame: Frame, answer: AIMessage | Exception, tokens: int) -> Overflow | None:
+    """The overflow that a server hid by cutting the prompt: it answers in full, its reports stand still.
+
+    `window/cut_prompts.py` says what proves it. Where system prompt and tools would not fit what the server
+    keeps there is nothing to be done, and None.
+    """
+    if not isinstance(answer, AIMessage):
+        return None
+    reports = heard(engine, frame, answer, tokens)
+    limit = cut_at(reports)
+    if limit is None or not SMALLEST <= limit < engine.window.tokens or not engine.fits(limit):
+        return None
+    return Overflow(limit, reports.expected, "silent")
+
+
+def note_larger(engine: Engine, frame: Frame, answer: AIMessage) -> None:
+    """Say that a full answer came to more than the window that is assumed; nothing is taken out for it."""
+    charged = answer.usage_metadata["input_tokens"] if answer.usage_metadata else 0
+    if charged > engine.window.tokens:
+        emit("window_larger", session=frame.session, assumed=engine.window.tokens, reported=charged)
 
 
 def lower_cap(engine: Engine, frame: Frame, tokens: int, overflow: Overflow) -> bool:

@@ -7,7 +7,7 @@ cannot serve the next one is asked; whatever none of them can give, the determin
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from headwater.window.audit import reject, repair, required_identifiers
 from headwater.window.compartments import Compartment, WorkState
 from headwater.window.digest import digest
 from headwater.window.face import text_of
-from headwater.window.overflow import parse_overflow
+from headwater.window.overflow import Overflow, parse_overflow
 from headwater.window.tokens import count_text
 from headwater.window.touched import touched_files
 from headwater.window.transcript import transcript
@@ -67,13 +67,22 @@ class Told(NamedTuple):
 
 
 Telling = Generator[Ask, Answer, Told]
+Refused = Callable[[int, Overflow, int], int]
+"""Which of the models refused, what it said, tokens sent with the output cap; gives the new chunk."""
 
 
 class Historian:
     """One compaction. Both limits, depth and calls, hold at all times (M13, M14)."""
 
     def __init__(
-        self, *, chunk: int, language: str, work: WorkState | None, budget: int | None, models: int
+        self,
+        *,
+        chunk: int,
+        language: str,
+        work: WorkState | None,
+        budget: int | None,
+        models: int,
+        refused: Refused | None = None,
     ) -> None:
         """A compaction that goes on from a work state.
 
@@ -83,12 +92,14 @@ class Historian:
             work: The work state before the stretch.
             budget: Tokens it may spend; None is no cap.
             models: How many there are to ask, the first first; 0 leaves all to the digest.
+            refused: Told of each overflow; gives the chunk that holds from then on.
         """
         self._chunk = chunk
         self._language = language
         self._work = work
         self._budget = budget
         self._models = models
+        self._refused = refused
         self._down: set[int] = set()
         self._calls = 0
         self._tokens = 0
@@ -126,7 +137,10 @@ class Historian:
     def _ask(
         self, stretch: Stretch, source: str, weight: int
     ) -> Generator[Ask, Answer, tuple[list[Compartment], bool]]:
-        """Ask each model in turn until one has told it; whether it was refused as too long."""
+        """Ask each model in turn until one has told it; whether it was refused as too long.
+
+        What one has refused as too long no other is sent as it is (M19): it is halved first.
+        """
         for model in range(self._models):
             if model in self._down:
                 continue
@@ -143,17 +157,20 @@ class Historian:
         messages = self._messages(source, cap)
         for _ in range(2):
             # What the call may cost in all: what is asked, and the longest answer.
-            if not self._may_call(cap + sum(count_text(text_of(m)) + 8 for m in messages)):
+            size = cap + sum(count_text(text_of(m)) + 8 for m in messages)
+            if not self._may_call(size):
                 return [], False
             self._calls += 1
             answer = yield Ask(messages, cap, min(300.0, 90.0 + 30.0 * len(source) / 10_000), model)
             if isinstance(answer, Exception):
                 self._rejected.append(f"{type(answer).__name__}: {answer}"[:200])
-                too_large = parse_overflow(answer) is not None
-                if not too_large:
+                overflow = parse_overflow(answer)
+                if overflow is None:
                     # An endpoint that is down is not asked twice in one compaction.
                     self._down.add(model)
-                return [], too_large
+                elif self._refused is not None:
+                    self._chunk = min(self._chunk, self._refused(model, overflow, size))
+                return [], overflow is not None
             text = text_of(answer)
             self._tokens += _spent(answer, weight, text)
             finish = answer.response_metadata.get("finish_reason") or answer.response_metadata.get(

@@ -18,6 +18,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from headwater.memory import StorageError
 from headwater.nodes.adopt import Adopted, account, adopt, channels, moved, put, stretch_to_tell
 from headwater.nodes.asking import arun, run
+from headwater.nodes.endpoints import chunk_of, teller_refused
 from headwater.nodes.engine import Engine, live, saved
 from headwater.nodes.events import emit
 from headwater.nodes.historian import Ask, Historian, Telling, Told
@@ -29,11 +30,10 @@ from headwater.nodes.state import State, Update
 from headwater.window.compartments import WorkState
 from headwater.window.context import Parts, delta_text
 from headwater.window.frame import Frame
+from headwater.window.overflow import Overflow
 from headwater.window.policy import Level
-from headwater.window.sizes import window_of
 from headwater.window.tokens import count_text
 
-MIN_CHUNK, MAX_CHUNK = 8_000, 50_000
 PATIENCE = 300.0
 """Seconds that a step at COMPACT waits for a run that is under way; it has been at it for a while."""
 LEASE = 300.0
@@ -73,21 +73,19 @@ def historian(
 ) -> Historian:
     """A historian for these models, with what is left of the session's budget after `spent` tokens."""
     budget = engine.policy.governance
+
+    def refused(model: int, overflow: Overflow, sent: int) -> int:
+        teller_refused(engine, models[model], overflow, sent)
+        return chunk_of(engine, models)
+
     return Historian(
-        chunk=chunk_of(models),
+        chunk=chunk_of(engine, models),
         language=frame.language,
         work=work,
         budget=None if budget is None else max(0, budget - spent),
         models=len(models),
+        refused=refused,
     )
-
-
-def chunk_of(models: Sequence[BaseChatModel]) -> int:
-    """Transcript tokens that one call may read: a quarter of the smallest of the models' windows."""
-    if not models:
-        return MAX_CHUNK
-    window = min(window_of(model).tokens for model in models)
-    return min(max(MIN_CHUNK, min(MAX_CHUNK, window // 4)), window // 2)
 
 
 class _Compaction:

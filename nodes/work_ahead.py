@@ -22,6 +22,7 @@ from headwater.memory import StorageError
 from headwater.memory.archive import UnknownTag
 from headwater.nodes.adopt import finished, put, stretch_to_tell
 from headwater.nodes.asking import arun, run
+from headwater.nodes.endpoints import chunk_of
 from headwater.nodes.engine import Engine, live
 from headwater.nodes.events import emit
 from headwater.nodes.historian import Ask, Historian, Telling, Told, chunk_end
@@ -29,7 +30,7 @@ from headwater.nodes.recall import compartments
 from headwater.nodes.spans import asking_alone
 from headwater.nodes.spending import governance_spent
 from headwater.nodes.state import State
-from headwater.nodes.summarize import LEASE, chunk_of, historian, lease_for
+from headwater.nodes.summarize import LEASE, historian, lease_for
 from headwater.window.compartments import WorkState, heal_boundary
 from headwater.window.frame import Frame
 from headwater.window.triggers import Tail, Trigger, clusters, due, sign_of, trigger_budget
@@ -147,7 +148,7 @@ class Job:
         budget = trigger_budget(self.engine.lines.window, self.engine.policy.offload)
         if done and (self._runs.hurried(self.frame.session) or chunk_end(stretch, budget) == len(stretch)):
             return None
-        self._chunk = stretch[: chunk_end(stretch, chunk_of(self.models))]
+        self._chunk = stretch[: chunk_end(stretch, chunk_of(self.engine, self.models))]
         spent = self._spent_before + self._sum["spent"]
         self._teller = historian(self.engine, self.frame, self._work, self.models, spent)
         self._posted = 0

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from headwater.window.calibration import Meter
+from headwater.window.cut_prompts import Reports
 
 VERSION = 1
 _OWN_CHANNEL = ("edits", "hints")
@@ -90,6 +91,7 @@ class Frame:
         language: The user's language, "en" or "zh".
         scale: Reported ÷ estimated input tokens of this model (0.8-3.0).
         meter: What was last reported, and what had been counted for it.
+        reports: Whether what is reported still grows with what is sent; see `cut_prompts`.
         revision: Digest of all edits and folds so far; equal revisions render equal prefixes.
         folds, busts: Counters.
         spent: Tokens governance has spent on models of its own.
@@ -120,6 +122,7 @@ class Frame:
     language: str = "en"
     scale: float = 1.0
     meter: Meter = field(default_factory=Meter)
+    reports: Reports = field(default_factory=Reports)
     revision: str = ""
     folds: int = 0
     busts: int = 0
@@ -132,6 +135,7 @@ class Frame:
         data["told"] = list(self.told)
         data["reduce"] = list(self.reduce)
         data["meter"] = list(self.meter)
+        data["reports"] = list(self.reports)
         data["pins"] = [list(pin) for pin in self.pins]
         data["pending"] = {tag: [str(p.edit), p.gain, p.since] for tag, p in self.pending.items()}
         return {"v": VERSION, **data}
@@ -160,6 +164,7 @@ class Frame:
         values["told"] = tuple(data.get("told", ()))
         values["reduce"] = tuple(data.get("reduce", ()))
         values["meter"] = Meter(*data.get("meter", ()))
+        values["reports"] = Reports(*data.get("reports", ()))
         values["pins"] = tuple(Pin(*pin) for pin in data.get("pins", ()))
         values["pending"] = {
             int(tag): Pending(Edit(edit), gain, since)

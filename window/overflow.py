@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from headwater.window.overflow_grammar import Symbol, lex, normalise
 from headwater.window.overflow_numbers import Numbers, read_numbers
+from headwater.window.overflow_quotes import own_words
 from headwater.window.overflow_source import sources
 
 _STRONG, _WEAK, _HINT = 3, 2, 1
@@ -35,7 +36,7 @@ _OTHER_REASON = re.compile(
     r"rate[\s_-]?limit|too[\s_-]many[\s_-]requests|throttl|quota|\b[tr]p[mdh]\b|requests? per|time ?frame"
     r"|(?:per[\s_-]|/ ?|\bpro |\bpar |last )(?:min|minute|hour|day|second|week|month|sec|s|stunde|tag"
     r"|monat|heure|jour|mois)\b|ratenlimit|kontingent|(?:dai|month|week|hour)ly|\btier\b|billing|credit"
-    r"|peak load"
+    r"|peak load|(?:increase|raise) the (?:\w+ ){0,2}(?:batch|timeout|memory)"
     r"|can only afford|insufficient|payment|\bbalance\b|subscription|retry after"
     r"|(?:please )?wait (?:a |before|for)"
     r"|try again in \d|this minute|context window (?:is )?too small|overloaded|high demand"
@@ -43,7 +44,7 @@ _OTHER_REASON = re.compile(
     r"|string_above_max|(?<![a-z])encoder prompt"
     r"|(?:\bcode|\bstatus|\bhttp)[\w ]{0,12}[\s:=(]{1,4}4(?:29|01|02|03|04)\b"
     r"|^\W{0,3}4(?:29|01|02|03|04) "
-    r"|限流|限速|流控|频率|频繁|配额|限额|额度|余额|欠费|充值|套餐|每[分秒小天日月]|今日|当[天日]|稍后再试|qps|授权|计费"
+    r"|限流|限速|流控|频率|频繁|配额|限额|额度|余额|欠费|充值|套餐|每[分秒小天日月]|今日|当[天日]|稍后[再重]?试|qps|授权|计费"
 )
 _YOUR_LIMIT = re.compile(
     r"exceed\w* (?:your|the organi[sz]ation'?s|the account'?s) (?:\S+ ){0,4}?(?:limit|plan|cap|allow)"
@@ -77,6 +78,7 @@ _ERROR_START = re.compile(
     r"\W{0,4}(?:error|exception|traceback|http|status"
     r"|\d{3}\b|data:|event:|[\w.]{0,60}(?:error|exception)\b)"
 )
+_LESS = re.compile(r"\d\)? - [a-z_]{3,40} ?\(?\d")  # "max_seq_len (8192) - prompt_len (8392)"
 _BUT_YOU = re.compile(r"(?:however|but),? your?\b|[但而]您|但你")
 _QUOTED = re.compile(r"[\"“「]([^\"”」\n]{0,400})[\"”」]|`([^`\n]{0,400})`")
 
@@ -145,7 +147,7 @@ def _judge_exceeding(code: str, left: str, right: str, word: str) -> int:
 
 def _surest_relation(text: str, symbols: list[Symbol], trusted: bool) -> int:
     """The surest relation in a text, each read within its own sentence."""
-    surest, start = 0, 0
+    surest, start, foreign = 0, 0, False
     ends = [at for at, symbol in enumerate(symbols) if symbol.code == "P"] + [len(symbols)]
     for end in ends:
         sentence = symbols[start:end]
@@ -157,12 +159,15 @@ def _surest_relation(text: str, symbols: list[Symbol], trusted: bool) -> int:
             right = codes[at + 1 : at + 15]
             if symbol.code in "Xx":
                 right = right.partition("W")[0]  # what stands behind "while" or "but" is no bound of it
-            level = _judge(symbol, codes[max(0, at - 14) : at], right, text)
+            left = codes[max(0, at - 14) : at]
+            level = _judge(symbol, left, right, text)
+            foreign = foreign or (symbol.code == "B" and left[-1:] == "Z")
             before = text[max(opens, symbol.start - 160) : symbol.start]
             if level > surest and (trusted or not _IF.search(before)):
                 surest = level
         start = end + 1
-    return surest
+    # "Request entity too large", and a code that says "request_too_large" again: still the entity.
+    return 0 if foreign and surest == _HINT else surest
 
 
 def _by_numbers(text: str, symbols: list[Symbol], numbers: Numbers) -> int:
@@ -173,7 +178,12 @@ def _by_numbers(text: str, symbols: list[Symbol], numbers: Numbers) -> int:
     sized = {"T", "C"} & codes or {"K", "H"} <= codes or "qI" in stated
     if limit is None or not sized or ("Z" in codes and not {"I", "C"} & codes):
         return 0
-    joined = {"W", "X", "x", "B", "M", "H", "Q"} & codes or re.search("[IR]q|q[IR]", stated)
+    joined = (
+        bool({"W", "X", "x", "B", "M", "H", "Q"} & codes)
+        or re.search("[IR]q|q[IR]", stated) is not None
+        or _LESS.search(text) is not None
+        or ("C" in codes and re.search("[IR]N", stated) is not None)
+    )
     if requested is not None and joined and (requested > limit or requested + (numbers.output or 0) > limit):
         return _STRONG
     if not {"C", "L"} <= codes or "x" in codes:
@@ -220,6 +230,14 @@ def _is_talk(source: str, text: str) -> bool:
     return False
 
 
+def _in_tokens(text: str, symbols: list[Symbol]) -> list[Symbol]:
+    """The symbols, where a body whose bound is in tokens is the request, and no count of bytes."""
+    if "LKNT" not in "".join(symbol.code for symbol in symbols):
+        return symbols
+    bodies = {"body", "payload", "entity"}
+    return [s._replace(code="R") if text[s.start : s.end] in bodies else s for s in symbols]
+
+
 def _says(text: str, trusted: bool, status: int | None) -> Overflow | None:
     """The overflow that a normalised text states, whoever wrote it."""
     if _NO_BODY.match(text):
@@ -228,14 +246,14 @@ def _says(text: str, trusted: bool, status: int | None) -> Overflow | None:
         return None
     if _MALFORMED.search(text):
         return Overflow(None, None, "input")  # counted in characters: no token limit to learn
-    symbols = lex(text)
+    symbols = _in_tokens(text, lex(text))
     codes = {symbol.code for symbol in symbols}
     if "C" not in codes and (_YOUR_LIMIT.search(text) or ("T" not in codes and _CHARS.search(text))):
         return None
     if _PERCENT.search(text) and not trusted:
         return None
     numbers = read_numbers(text, symbols)
-    blamed = _blamed_parameter(symbols)
+    blamed = _blamed_parameter(symbols) and not _LESS.search(text)
     if blamed and (numbers.limit is None or numbers.output is None or numbers.output >= numbers.limit):
         return None  # the parameter is wrong whatever the history's length
     level = max(_surest_relation(text, symbols, trusted), _by_numbers(text, symbols, numbers))
@@ -245,6 +263,11 @@ def _says(text: str, trusted: bool, status: int | None) -> Overflow | None:
     if level < needed:
         return None
     return Overflow(numbers.limit, numbers.requested, _kind(symbols, numbers))
+
+
+def _tells(quotation: str) -> bool:
+    """Whether a quotation would be a refusal, had it come by itself."""
+    return _says(normalise(quotation), True, _BAD_REQUEST) is not None
 
 
 def parse_overflow(error_or_text: object, status: int | None = None) -> Overflow | None:
@@ -266,7 +289,7 @@ def parse_overflow(error_or_text: object, status: int | None = None) -> Overflow
         code = status if status is not None else source.status
         if code is not None and 300 <= code < 500 and code not in _REFUSED:
             return None
-        text = normalise(source.text)
+        text = normalise(own_words(source.text, _tells))
         trusted = source.trusted or status in _REFUSED
         if not source.trusted and _TALK.search(text):
             continue
@@ -295,7 +318,8 @@ def silent_overflow(
         window: the window in tokens.
         finish_reason: why the reply ended, in any provider's words.
         sent: our own calibrated count of the request; where given, a reported input under half of it is a
-            prompt that the server cut (no limit can be read from that).
+            prompt that the server cut, or that it reports in part: `cut_prompts` tells these apart by what a
+            session's reports have shown.
     """
     asked = _count(
         usage, "input_tokens", "prompt_tokens", "promptTokenCount", "prompt_token_count", "prompt_eval_count"

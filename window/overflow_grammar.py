@@ -41,7 +41,11 @@ _LEXICON: tuple[tuple[str, str, str], ...] = (
         r"|(?:error|api|http|provider|server|invalid)~response|invalid~(?:arguments?|parameters?)",
     ),
     # Foreign subjects: things that can be too long without the window having anything to do with it.
-    ("Z", "", r"\$\.[a-z_]{1,40}|(?<=\d) (?:messages|inputs)(?! tokens)"),
+    (
+        "Z",
+        "",
+        r"(?:headers?|cookies?) '[^'\n]{1,80}'|\$\.[a-z_]{1,40}|(?<=\d) (?:messages|inputs)(?! tokens)",
+    ),
     (
         "Z",
         "en",
@@ -67,7 +71,8 @@ _LEXICON: tuple[tuple[str, str, str], ...] = (
     (
         "O",
         "en",
-        r"max_tokens?|max~(?:new|completion|output|generation|generated)~tokens?|(?:thinking|reasoning)~budget"
+        r"maximum~tokens(?=~(?:you|value|requested|parameter|setting))"
+        r"|max_tokens?|max~(?:new|completion|output|generation|generated)~tokens?|(?:thinking|reasoning)~budget"
         r"|budget~tokens|outputs?|completions?|generated"
         r"|generation|generate|responses?|reply|answer",
     ),
@@ -88,7 +93,7 @@ _LEXICON: tuple[tuple[str, str, str], ...] = (
         r"(?:~or~equal~to)?"
         r"|(?:must|should|can|may)(?:~not|not|n't)~(?:exceed|be~(?:longer|larger|greater|more|bigger)~than)"
         r"|(?:must|should)~be~(?:within|in|at~most|between|under|below)|must~have~at~most"
-        r"|no~(?:more|longer|larger|greater)~than",
+        r"|no~(?:more|longer|larger|greater)~than|out~of~range",
     ),
     (
         "M",
@@ -111,7 +116,7 @@ _LEXICON: tuple[tuple[str, str, str], ...] = (
         r"|reached(?=[:.,;(\s]*(?:\d|$))",
     ),
     ("X", "en", r"über(?:schreite[nt]|schritten|steig(?:t|en))|dépass(?:e|ent|ée?)|excèd(?:e|ent)"),
-    ("X", "", r"超过|超出|大于|多于|高于|长于|(?<=[\d)s])\s>=?\s(?=[\da-z])|(?<=\d)>=?(?=\d)"),
+    ("X", "", r"超过|超出|超え|大于|多于|高于|长于|(?<=[\d)s])\s>=?\s(?=[\da-z])|(?<=\d)>=?(?=\d)"),
     (
         "x",
         "en",
@@ -138,7 +143,7 @@ _LEXICON: tuple[tuple[str, str, str], ...] = (
         r"kontext(?:fensters?|länge|größe|limits?)?|fenêtre de contexte"
         r"|longueur (?:maximale )?d[ue] contexte|contexte",
     ),
-    ("C", "", r"上下文(?:长度|窗口|大小)?|窗口(?:长度|大小)?"),
+    ("C", "", r"上下文(?:长度|窗口|大小)?|窗口(?:长度|大小)?|コンテキスト(?:长|ウィンドウ)?"),
     (
         "Q",
         "en",
@@ -147,7 +152,7 @@ _LEXICON: tuple[tuple[str, str, str], ...] = (
     ),
     ("Q", "", r"请求了|需要|包含|收到|提交了|传入了?|输入了|实际(?:请求|输入|传入)"),
     ("q", "en", r"total(?:s|ed|ing)?(?:~of)?|current(?:ly)?|actual(?:ly)?|estimated|counted"),
-    ("q", "", r"实际|当前|总计|合计|共计|共|现有"),
+    ("q", "", r"实际|実际|当前|总计|合计|共计|共|现有"),
     (
         "L",
         "en",
@@ -162,12 +167,12 @@ _LEXICON: tuple[tuple[str, str, str], ...] = (
         r"prompts?|inputs?|messages|conversations?|dialog(?:ue)?s?|(?:chat|message)~history|history|transcript",
     ),
     ("I", "en", r"eingaben?|nachrichten|gespräch|entrées?|invite"),
-    ("I", "", r"输入|提示词|提示语|对话|会话|聊天记录|历史(?:消息|记录)?"),
+    ("I", "", r"输入|入力|プロンプト|提示词|提示语|对话|会话|聊天记录|历史(?:消息|记录)?"),
     ("R", "en", r"requests?|texts?|contents?|message|documents?|quer(?:y|ies)"),
     ("R", "en", r"anfrage|requête"),
     ("R", "", r"请求|内容|文本|消息|讯息|问题|文档"),
     ("T", "en", r"tokens?|toks?|jetons?"),
-    ("T", "", r"令牌|词元"),
+    ("T", "", r"令牌|词元|トークン"),
     ("K", "en", r"lengths?|sizes?|counts?|number~of"),
     ("K", "", r"长度|数量|大小|总数"),
     ("W", "en", r"however|but|whereas|while|instead"),

@@ -39,7 +39,8 @@ _AFTER = re.compile(
     r"(?:requested|supplied|sent|provided|given|received"
     r"|submitted|passed))"
     rf"|(?P<input>{_OWNER}(?:inputs?|prompts?|messages|输入)(?![a-z_]))"
-    r"|(?P<limit>\)?[\s-]?(?:tokens?[\s-])?(?:maximum|max\b|limit|context|or less|or fewer|的?上限|的?限制))"
+    r"|(?P<limit>\)?[\s-]?(?:tokens?[\s-])?(?:maximum|max\b|limit|context|or less|or fewer|的?上限|的?限制"
+    r"|的?上下文))"
 )
 _BY = re.compile(r"(?:\bby|超出了?|超了)\s?(?:about |around |over |approximately |at least |约|≈|~)?$")
 _AS_CODE = re.compile(
@@ -87,20 +88,24 @@ def _roles(text: str, symbols: list[Symbol]) -> list[tuple[str, Symbol, str]]:
     """(role, number, words since the last number or sentence) for every number, by its words alone."""
     found: list[tuple[str, Symbol, str]] = []
     words = ""
+    owned = 0  # up to where the words belong to the number before them
     last: Symbol | None = None
     for symbol in symbols:
         if symbol.code == "P":
             words = ""
         if symbol.code != "N":
-            words += symbol.code
+            if symbol.start >= owned:
+                words += symbol.code
             last = symbol
             continue
         before = text[max(0, symbol.start - 40) : symbol.start]
         after = _AFTER.match(text, symbol.end)
+        owned = after.end() if after and after.lastgroup == "limit" else 0
         if (
             (symbol.start < 4 and _STATUS_FIRST.match(text))
             or (_BY.search(before) and not text.startswith("的", symbol.end + 1))
             or _AS_CODE.search(before)
+            or (400 <= symbol.value < 600 and before.endswith("error ("))
             or _STATUS_INSIDE.match(text, symbol.start)
             or symbol.value == 0
         ):
@@ -136,7 +141,11 @@ def _arithmetic(text: str, numbers: list[tuple[str, Symbol, str]]) -> list[tuple
             give(at, "input", "output", "limit" if following == ">" else "total")
         elif sign == ">" and following == "-":
             give(at, "output", "limit", "input")
-        elif sign == ">" and (at == 0 or signs[at - 1] not in {"+"}) and out[at][0] not in {"output", "cap"}:
+        elif (
+            sign in {">", ">="}
+            and (at == 0 or signs[at - 1] not in {"+"})
+            and out[at][0] not in {"output", "cap"}
+        ):
             give(at, out[at][0] if out[at][0] == "total" else "input", "limit")
     return out
 
@@ -148,6 +157,13 @@ def read_numbers(text: str, symbols: list[Symbol]) -> Numbers:
     for at, ((role, _, words), nxt) in enumerate(pairwise(numbers)):
         tail = nxt[2].rpartition("X")[2]
         if role != "limit" or nxt[0] != "limit":
+            continue
+        larger = numbers[at][1].value > nxt[1].value
+        if larger and "X" in words and "L" in nxt[2] and not set("CXGM") & set(nxt[2]):
+            numbers[at] = (
+                "input",
+                *numbers[at][1:],
+            )  # "exceeds the context window: 131900 tokens, limit 128000"
             continue
         if "X" in nxt[2] and {"R", "I"} & set(tail) and not {"L", "C"} & set(tail):
             numbers[at + 1] = ("total", *nxt[1:])  # "a window of 32768 exceeded by a request of 35000"

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from headwater.window.overflow_quotes import complains
+
 _MAX_CHARS = 20_000
 _HEAD, _TAIL = 14_000, 5_999
 _CHAIN = 6
@@ -76,7 +78,10 @@ def _unwrap(text: str, depth: int = 0) -> Iterator[str]:
     text = _bounded(text)
     loaded = _loads(text) if depth < _DEPTH else None
     if isinstance(loaded, Mapping) and loaded:
-        yield text[: text.find("{")]
+        head = text[: text.find("{")]
+        yield head
+        if complains(head):
+            return  # "could not parse the arguments: {…}": what the client wrote
         yield from _flatten(loaded, depth + 1)
     else:
         yield text

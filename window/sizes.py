@@ -33,7 +33,8 @@ class WindowSize(NamedTuple):
 
     Attributes:
         tokens: Input limit.
-        source: `explicit`, `learned`, `profile`, `name:<pattern>` or `default`.
+        source: `explicit`, `learned`, `profile`, `name:<pattern>` or `default`; `cut` where a server seems to
+            cut prompts to that size.
     """
 
     tokens: int

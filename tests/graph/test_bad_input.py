@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from langchain_core.language_models import FakeListChatModel
@@ -42,6 +43,19 @@ def test_an_unknown_summarizer_or_sub_agent_model_is_found_at_build_time(tmp_pat
         build_agent(model, summarizer=name, memory=tmp_path)
     with pytest.raises(UnknownModel, match="provider:name"):
         build_agent(model, subagents=[SubAgent("a", "b", model=name)], memory=tmp_path)
+
+
+def test_m19_a_model_with_fallbacks_of_its_own_is_refused_at_build_time(tmp_path: Path) -> None:
+    """M19: behind our back it would send another model the bytes that the first has refused."""
+    model = FakeListChatModel(responses=["x"])
+    wrapped: Any = model.with_fallbacks([model])
+    said = r"'RunnableWithFallbacks' is no chat model.*summarizer=\[first, second\]"
+    with pytest.raises(UnknownModel, match=said):
+        build_agent(wrapped, memory=tmp_path)
+    with pytest.raises(UnknownModel, match=said):
+        build_agent(model, summarizer=wrapped, memory=tmp_path)
+    with pytest.raises(UnknownModel, match=said):
+        build_agent(model, subagents=[SubAgent("a", "b", model=wrapped)], memory=tmp_path)
 
 
 def test_building_an_agent_touches_no_disk(tmp_path: Path) -> None:

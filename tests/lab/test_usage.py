@@ -106,4 +106,6 @@ def test_m17_after_calibration_the_p95_is_under_ten_percent_for_every_source() -
     }
     assert len(judged) >= 9
     assert {name: error for name, error in judged.items() if error >= BOUND} == {}
-    assert "(9 of 9)" in report(found)
+    page = report(found)
+    assert "(9 of 9)" in page
+    assert "Taken for cut: 0 of" in page

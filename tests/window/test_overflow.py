@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.window.overflow import Overflow, parse_overflow, silent_overflow
-from tests.window import overflow_variants
+from tests.window import overflow_variants, overflow_wordings
 
 SHARED = Path(__file__).parents[2].parent / "shared"
 CORPUS = SHARED / "cases" / "overflow_errors.jsonl"
@@ -431,3 +431,37 @@ def test_m21_m22_limits_of_another_kind_edit_nothing_even_with_a_400(text: str) 
 @pytest.mark.parametrize("text", overflow_variants.QUOTES)
 def test_m22_what_tells_of_a_refusal_is_none(text: str) -> None:
     assert parse_overflow(text) is None
+
+
+@pytest.mark.parametrize(("who", "status", "text", "limit", "requested"), overflow_wordings.OVERFLOWS)
+def test_m18_m21_wordings_of_many_services_are_read(
+    who: str, status: int, text: str, limit: int | None, requested: int | None
+) -> None:
+    found = parse_overflow(text, status)
+    assert found is not None, who
+    assert limit == overflow_wordings.ANY or found.limit == limit
+    assert requested == overflow_wordings.ANY or found.requested == requested
+
+
+@pytest.mark.parametrize(("who", "text"), overflow_wordings.LOOK_ALIKES)
+def test_m21_m22_what_many_services_refuse_for_another_reason_edits_nothing(who: str, text: str) -> None:
+    assert parse_overflow(text) is None, who
+    assert parse_overflow(text, 400) is None, who
+
+
+@pytest.mark.parametrize("text", overflow_wordings.QUOTES)
+def test_m21_m22_an_error_that_quotes_what_the_client_wrote_is_about_something_else(text: str) -> None:
+    assert parse_overflow(text) is None
+    assert parse_overflow(text, 400) is None
+
+
+@pytest.mark.parametrize("text", overflow_wordings.WRAPPED)
+def test_m18_a_refusal_that_is_handed_on_in_quotation_marks_is_read(text: str) -> None:
+    assert parse_overflow(text, 400) == Overflow(8192, 9000, "input")
+
+
+def test_m21_what_an_exception_quotes_of_the_request_is_not_what_it_says() -> None:
+    said = "prompt is too long: 9000 tokens > 8192 maximum"
+    body = {"error": {"message": f"Invalid value for 'messages[3].content': '{said}'", "type": "invalid"}}
+    assert parse_overflow(ProviderError(f"Error code: 400 - {body}", body, 400)) is None
+    assert parse_overflow(ProviderError(f"Error code: 400 - {said}", None, 400)) is not None
