@@ -25,4 +25,6 @@ class Unwalked(NamedTuple):
         parts = {name: request[name] for name in _WALKED if name in request}
         # An empty list keeps each part's place in the body.
         short = request | dict.fromkeys(parts, ())
-        return self.completions.create(**short | {"extra_body": {**parts, **(request.get("extra_body") or {})}})
+        return self.completions.create(
+            **short | {"extra_body": {**parts, **(request.get("extra_body") or {})}}
+        )
