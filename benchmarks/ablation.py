@@ -16,7 +16,6 @@ from benchmarks.mechanisms import SWITCHES
 from benchmarks.pages import machine, names_of, row
 from benchmarks.peer_replay import Cell
 from benchmarks.peer_systems import cell_of
-from benchmarks.quick_client import quick_client
 from benchmarks.results import Task, run
 from benchmarks.sessions import Asked, add_options, choose, chosen_by, sized
 from headwater.lab.replay import replay
@@ -48,7 +47,7 @@ def play(task: Task) -> Cell:
     """One session with one mechanism off."""
     warnings.simplefilter("ignore")
     switch = SWITCHES[task.system]
-    with switch.off(), quick_client():
+    with switch.off():
         report = replay(
             load_session(task.path),
             switch.of(task.window),

@@ -15,7 +15,6 @@ from rich.console import Console
 
 from benchmarks.peer_replay import Cell
 from benchmarks.peer_systems import SYSTEMS, installed
-from benchmarks.quick_client import quick_client
 from benchmarks.results import Task, run
 from benchmarks.sessions import Asked, add_options, choose, chosen_by, sized
 from headwater.lab.sessions import load_session
@@ -29,8 +28,7 @@ def play(task: Task) -> Cell:
     """One system on one session."""
     # What peers and their checkpoints warn of is not ours to mend.
     warnings.simplefilter("ignore")
-    with quick_client():
-        return SYSTEMS[task.system].play(load_session(task.path), task.window)
+    return SYSTEMS[task.system].play(load_session(task.path), task.window)
 
 
 def main(options: Sequence[str] = ()) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from headwater.lab.server import PURPOSE_HEADER
+from headwater.lab.unwalked import Unwalked
 
 if TYPE_CHECKING:
     from langchain_anthropic import ChatAnthropic
@@ -61,7 +62,9 @@ class Clients:
 
         given = {"api_key": "none", "max_retries": 0, "stream_usage": True, "use_responses_api": False, **kw}
         place = f"{self.url}{prefix}/v1"
-        return ChatOpenAI(model=model, base_url=place, default_headers=_headers(purpose), **given)
+        made = ChatOpenAI(model=model, base_url=place, default_headers=_headers(purpose), **given)
+        made.client, made.async_client = Unwalked(made.client), Unwalked(made.async_client)
+        return made
 
 
 def _headers(purpose: str) -> dict[str, str]:

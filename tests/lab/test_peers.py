@@ -13,7 +13,6 @@ from benchmarks.mechanisms import SWITCHES
 from benchmarks.peer_page import draw, page
 from benchmarks.peer_replay import Cell, PeerPlayer
 from benchmarks.peer_systems import SYSTEMS, cell_of
-from benchmarks.quick_client import quick_client
 from benchmarks.results import Task, run
 from benchmarks.sessions import Asked, Sized, choose
 from headwater.lab.provider import Reply, StrictProvider
@@ -99,21 +98,6 @@ def test_a_system_prompt_is_given_once_and_never_missing() -> None:
     assert PeerPlayer(session()).system == "You keep a service running."
     assert PeerPlayer(session(system=False)).system
     assert not any(isinstance(m, SystemMessage) for m in PeerPlayer(session()).inputs())
-
-
-def test_the_quick_client_sends_the_same_bytes() -> None:
-    @tool
-    def look(place: str) -> str:
-        """Look at a place."""
-        return place
-
-    with StrictProvider(lambda _: Reply("seen"), keep_raw=True) as provider:
-        model = provider.openai().bind_tools([look])
-        model.invoke(session().messages)
-        with quick_client():
-            model.invoke(session().messages)
-        first, second = (x.raw for x in provider.requests)
-    assert first == second
 
 
 def test_a_lenient_provider_answers_and_still_notes_the_rule() -> None:
