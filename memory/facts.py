@@ -18,8 +18,7 @@ from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 
 from headwater.memory.database import StorageError
 from headwater.memory.fact import Category, Fact, FactRefused, Scope, Source, Status, Trust, fact
-from headwater.memory.index import CANDIDATES, Entry, Hit, Index, fuse
-from headwater.memory.lexical import tokens
+from headwater.memory.index import CANDIDATES, Entry, Index, by_identifiers, fuse
 from headwater.memory.upkeep import Upkeep
 
 _PAGE = 10_000
@@ -244,7 +243,7 @@ class Facts:
             ids = dict.fromkeys(hit.id for _, ranking in rankings for hit in ranking)
             facts = {f.id: f for f in self._get_many([*ids]) if f.live}
         shown = [(weight, [hit for hit in ranking if hit.id in facts]) for weight, ranking in rankings]
-        named = _by_identifiers([*facts.values()], query)
+        named = by_identifiers([Entry(f.id, f.content) for f in facts.values()], query)
         fused = fuse([*shown, (1.0, named)] if named else shown, asked)
         return [(facts[hit.id], hit.score) for hit in fused[:k]]
 
@@ -345,17 +344,6 @@ def label(name: str) -> str:
 
 def _bytes(character: str) -> bytes:
     return character.encode("utf-8", "surrogatepass")
-
-
-def _by_identifiers(facts: Sequence[Fact], query: str) -> list[Hit]:
-    """The facts that hold the query's identifiers (words with a digit or a separator in them), most of
-    them first.
-    """
-    wanted = {t for t in tokens(query) if t.isascii() and len(t) > 1 and not t.isalpha()}
-    counted = ((len(wanted.intersection(tokens(f.content))), f.id) for f in facts) if wanted else ()
-    return [
-        Hit(key, n / len(wanted)) for n, key in sorted(counted, key=lambda pair: (-pair[0], pair[1])) if n
-    ]
 
 
 @contextmanager

@@ -65,6 +65,13 @@ class Sessions:
         with self._db.write() as db:
             db.execute("DELETE FROM sessions WHERE space = ? AND name = ?", (self._space, key_of(session)))
 
+    def others(self, session: str) -> list[tuple[str, str]]:
+        """Tenant and project of everyone else who has the session: two may have led one thread."""
+        sql = "SELECT space FROM sessions WHERE name = ? AND space <> ?"
+        with self._db.read() as db:
+            rows = db.execute(sql, (key_of(session), self._space)).fetchall()
+        return [(tenant, project) for tenant, project in (json.loads(row[0]) for row in rows)]
+
     def close(self) -> None:
         """Close the file; the next use opens it again."""
         self._db.close()
