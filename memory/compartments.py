@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _KIND = "compartments"
-_QUIET = 1.0
+QUIET = 1.0
 """Seconds from the first new compartment until those that came meanwhile are indexed."""
 _GRACE = 30.0
 """Seconds that closing waits for a batch under way: embeddings may hang, and closing must not."""
@@ -121,9 +121,9 @@ class Compartments:
             if self._closing:
                 return
             if self._due is None:
-                self._due = time.monotonic() + _QUIET
+                self._due = time.monotonic() + QUIET
             if self._worker is None:
-                # A daemon: a program that ends leaves the rest to the next one, which finds it in the archive.
+                # A daemon: a program that ends leaves the rest to the next one: the archive has it.
                 self._worker = threading.Thread(target=self._work, name="headwater-told", daemon=True)
                 self._worker.start()
 
@@ -244,21 +244,27 @@ class Compartments:
                 _log.debug("compartments are not indexed yet: %s", error)
 
     def _take_over(self) -> None:
-        """Mark what the archive has above the last row that was taken over. The first time nothing is marked:
-        the indexes are yet to be built, of all there is.
-        """
+        """Mark what the archive has above the last row that was taken over."""
         store = self._store()
+        if store.get(self._taken, "newest", refresh_ttl=False) is None:
+            self._begin()
         item = store.get(self._taken, "newest", refresh_ttl=False)
-        if item is None:
-            newest = self._archive.newest_compartment()
-            store.put(self._taken, "newest", {"id": newest}, index=False)
-            return
-        after = int(item.value["id"])
+        after = int(item.value["id"]) if item else 0
         while rows := self._archive.compartments_above(after, _PAGE):
             after = rows[-1].id
             puts = self._upkeep.marks([str(row.id) for row in self._ours(rows)])
             with self._exclusive():
                 store.batch([*puts, PutOp(self._taken, "newest", {"id": after}, index=False)])
+
+    def _begin(self) -> None:
+        """The first time nothing is marked: the indexes are yet to be built, of all there is.
+
+        One process does it, or a late one would pass over what came after another had built them.
+        """
+        with self._exclusive():
+            if self._store().get(self._taken, "newest", refresh_ttl=False) is None:
+                newest = self._archive.newest_compartment()
+                self._store().put(self._taken, "newest", {"id": newest}, index=False)
 
     def _entries(self) -> EntryList:
         found: EntryList = []

@@ -220,7 +220,7 @@ class Upkeep:
 
     def _heal(self, index: Index, reason: str, *, quiet: bool = False, again: bool = False) -> bool:
         """Build an index anew; whether it can be used at once."""
-        name = type(index).__name__
+        name = self._name(index)
         if index in self._healed:
             # It fails soon after it was built: building it at every search would help nobody.
             self._give_up(index, reason, told=again)
@@ -261,7 +261,7 @@ class Upkeep:
                 # Marks that came after its last step are told once more: it may have missed them.
                 self._told.clear()
                 self._usable.insert(0, index)
-                _log.info("%s is in use again", type(index).__name__)
+                _log.info("%s is in use again", self._name(index))
 
         self._builds[index] = Rebuild(
             whole=lambda: self._is_whole(index),
@@ -322,9 +322,10 @@ class Upkeep:
         self._drop(index)
         self._retry_at[index] = time.monotonic() + _RETRY
         level = logging.INFO if told else logging.WARNING
-        _log.log(
-            level, "%s is out of use for now (%s): search goes on without it", type(index).__name__, reason
-        )
+        _log.log(level, "%s is out of use for now (%s): search goes on without it", self._name(index), reason)
+
+    def _name(self, index: Index) -> str:
+        return f"{type(index).__name__} of {self._space[2]}"
 
     def _drop(self, index: Index) -> None:
         if self._usable is not None and index in self._usable:
