@@ -244,27 +244,47 @@ class Compartments:
                 _log.debug("compartments are not indexed yet: %s", error)
 
     def _take_over(self) -> None:
-        """Mark what the archive has above the last row that was taken over."""
-        store = self._store()
-        if store.get(self._taken, "newest", refresh_ttl=False) is None:
-            self._begin()
-        item = store.get(self._taken, "newest", refresh_ttl=False)
-        after = int(item.value["id"]) if item else 0
+        """Mark what the archive has above the last row that was taken over, and what it had already of
+        sessions that have come to the project since.
+        """
+        item = self._store().get(self._taken, "newest", refresh_ttl=False)
+        taken = self._begin() if item is None else item.value
+        after, number = int(taken["id"]), int(taken["session"])
+        if late := self._sessions.since(number):
+            number = late[-1][0]
+            rows = [row for _, name in late for row in self._brought(name, after)]
+            self._mark(rows, {"id": after, "session": number})
         while rows := self._archive.compartments_above(after, _PAGE):
             after = rows[-1].id
-            puts = self._upkeep.marks([str(row.id) for row in self._ours(rows)])
-            with self._exclusive():
-                store.batch([*puts, PutOp(self._taken, "newest", {"id": after}, index=False)])
+            self._mark([*self._ours(rows)], {"id": after, "session": number})
 
-    def _begin(self) -> None:
+    def _mark(self, rows: Iterable[CompartmentRow], taken: dict[str, int]) -> None:
+        puts = self._upkeep.marks([str(row.id) for row in rows])
+        with self._exclusive():
+            self._store().batch([*puts, PutOp(self._taken, "newest", taken, index=False)])
+
+    def _brought(self, session: str, upto: int) -> list[CompartmentRow]:
+        """What was told of a session, and of a past that nobody here had, before it came to the project."""
+        told = [number for number, _ in self._archive.compartments(session) if number <= upto]
+        rows = self._archive.compartment_rows(told)
+        return [row for row in rows if row.session == session or row.session not in self._sessions]
+
+    def _begin(self) -> dict[str, Any]:
         """The first time nothing is marked: the indexes are yet to be built, of all there is.
 
         One process does it, or a late one would pass over what came after another had built them.
         """
         with self._exclusive():
-            if self._store().get(self._taken, "newest", refresh_ttl=False) is None:
-                newest = self._archive.newest_compartment()
-                self._store().put(self._taken, "newest", {"id": newest}, index=False)
+            item = self._store().get(self._taken, "newest", refresh_ttl=False)
+            if item is not None:
+                return item.value
+            late = self._sessions.since(0)
+            taken = {
+                "id": self._archive.newest_compartment(),
+                "session": late[-1][0] if late else 0,
+            }
+            self._store().put(self._taken, "newest", taken, index=False)
+            return taken
 
     def _entries(self) -> EntryList:
         found: EntryList = []

@@ -52,6 +52,13 @@ class Sessions:
             rows = db.execute(sql, (self._space, limit)).fetchall()
         return [name_of(row[0]) for row in rows]
 
+    def since(self, number: int) -> list[tuple[int, str]]:
+        """The project's sessions that were claimed after the one with this number, with their numbers."""
+        sql = "SELECT number, name FROM sessions WHERE space = ? AND number > ? ORDER BY number"
+        with self._db.read() as db:
+            rows = db.execute(sql, (self._space, number)).fetchall()
+        return [(int(row[0]), name_of(row[1])) for row in rows]
+
     def __contains__(self, session: object) -> bool:
         """Whether a session is of this project."""
         sql = "SELECT 1 FROM sessions WHERE space = ? AND name = ?"

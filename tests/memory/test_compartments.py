@@ -197,6 +197,20 @@ def test_m25_a_fork_finds_what_the_trunk_told_before_it_and_nothing_after(memory
     assert titles(memory, "branch", "turbine") == []
 
 
+def test_m25_a_fork_brings_along_a_past_that_the_project_had_not(tmp_path: Path) -> None:
+    with Memory(tmp_path, embeddings=HashedWords(), project="one") as one:
+        tell(one, "trunk", "Old turbine", "the turbine stood in hall seven")
+        with Memory(tmp_path, embeddings=HashedWords(), project="two") as two:
+            tell(two, "own", "Pump", "the pump hums")
+            assert two.compartments.settle(30)
+            two.archive.fork("trunk", "branch")
+            two.sessions.claim("branch")
+            assert sorted(titles(two, "branch", "turbine pump")) == ["Old turbine", "Pump"]
+            assert titles(two, "own", "turbine") == ["Pump"], "it is the branch's past, and nobody else's"
+            assert two.compartments.unindexed() == []
+            assert two.compartments.rebuild() == 2
+
+
 def test_a_forgotten_session_leaves_both_indexes_and_the_file(memory: Memory) -> None:
     tell(memory, "s", "Vault", "the vault opens with quicksilver")
     tell(memory, "t", *TOLD[0])
