@@ -20,6 +20,7 @@ from headwater.memory.database import StorageError
 from headwater.memory.fact import Category, Fact, FactRefused, Scope, Source, Status, Trust, fact
 from headwater.memory.index import CANDIDATES, Entry, Index, by_identifiers, fuse
 from headwater.memory.upkeep import Upkeep
+from headwater.memory.uses import Uses
 
 _PAGE = 10_000
 
@@ -77,6 +78,7 @@ class Facts:
             lease=lease,
         )
         self._store: BaseStore | None = None
+        self.uses: Uses = Uses(self._opened, self._space, exclusive)
 
     def write(
         self,
@@ -269,6 +271,7 @@ class Facts:
 
     def close(self) -> None:
         """Let the store and the indexes go; the next use opens and checks them again."""
+        self.uses.close()
         self._upkeep.close()
         with self._lock:
             self._store = None
@@ -305,7 +308,7 @@ class Facts:
         # A sighting changes nothing that is looked up.
         changed = [f.id for f in facts if before.get(f.id) != (f.content, f.live)]
         puts = [PutOp(self._space, f.id, f.to_value(), index=False) for f in facts]
-        puts += [PutOp(self._space, key, None) for key in gone]
+        puts += [*(PutOp(self._space, key, None) for key in gone), *self.uses.gone(gone)]
         with _stored():
             self._opened().batch([*puts, *self._upkeep.marks([*changed, *gone])])
 

@@ -102,9 +102,10 @@ def _ranked(boost: float, lines: Sequence[str]) -> Iterator[tuple[float, str]]:
 def _facts(memory: Memory, session: str, query: str, limit: int, seen: Seen) -> Iterator[tuple[float, str]]:
     if memory.facts.empty:
         return
-    for fact, score in memory.facts.search(query, limit):
-        if fact.content not in seen.text:
-            yield _FACT * score, f"fact [{fact.category}] {fact.content}{_origin(memory, session, fact)}"
+    found = [pair for pair in memory.facts.search(query, limit) if pair[0].content not in seen.text]
+    memory.facts.uses.count("found", [fact.id for fact, score in found if score >= NEAR])
+    for fact, score in found:
+        yield _FACT * score, f"fact [{fact.category}] {fact.content}{_origin(memory, session, fact)}"
 
 
 def _origin(memory: Memory, session: str, fact: Fact) -> str:
