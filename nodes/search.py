@@ -133,9 +133,10 @@ def _told(
         if another or found.text in seen.text:
             continue
         tags = f"{found.first}-{found.last}"
-        where = "" if found.session == session else f", session={found.session!r}"
-        opened = f'told (ctx_expand(tags="{tags}"{where}))'
-        lines.append(f"{opened} {found.title}: {snippet(found.text, query)}")
+        where = f'told: ctx_expand(tags="{tags}")'
+        if found.session != session:
+            where = f'told of another session: ctx_expand(tags="{tags}", session={found.session!r})'
+        lines.append(f"{where}: {found.title}: {snippet(found.text, query)}")
     return lines
 
 

@@ -46,7 +46,8 @@ def test_g28_g36_a_question_in_other_words_or_another_language_finds_what_was_to
     for question in ("people were unable to log in", "登录故障的原因"):
         assert made.memory.archive.search("monday", question) == []
         (line,) = use(made, "ctx_search", query=question).splitlines()
-        assert line.startswith("told (ctx_expand(tags=\"1-3\", session='monday')) Outage: Users could not")
+        where = "told of another session: ctx_expand(tags=\"1-3\", session='monday')"
+        assert line.startswith(f"{where}: Outage: Users could not")
     assert "auth-gw-2" in use(made, "ctx_expand", tags="1-3", session="monday")
     made.memory.close()
 
@@ -60,7 +61,7 @@ def test_g28_what_was_told_of_this_session_is_shown_unless_it_is_in_sight(tmp_pa
     assert "told" not in use(made, "ctx_search", state, query=query), "its messages are in the tail"
     left: Any = {**state, "messages": state["messages"][2:]}
     left["frame"] = {**left["frame"], "boundary": 2, "told": [row.id]}
-    assert use(made, "ctx_search", left, query=query).startswith('told (ctx_expand(tags="1-2")) Outage')
+    assert use(made, "ctx_search", left, query=query).startswith('told: ctx_expand(tags="1-2"): Outage')
     shown = made.store_text(f"### §1–2§ Outage\n{TOLD}", frame_of(left))
     left["frame"] = {**left["frame"], "baseline": shown}
     assert "told" not in use(made, "ctx_search", left, query=query)
