@@ -1,9 +1,11 @@
-"""Kills (-9) of processes that write and read facts: what was acknowledged is there, and the folder opens.
+"""Kills (-9) of processes that write and read memory: what was acknowledged is there, and the folder opens.
 
 A random trial kills a writer, every second time with a reader beside it, at a random moment of a folder
 that has lived through the trials before. An aimed one kills while Chroma writes its vectors to disk: where
-the next write makes it do so, or in the middle of a rebuild. After each, a new process opens the folder,
-looks for every fact that a writer had been told was kept, searches, and waits until the index is whole again.
+the next write makes it do so, or in the middle of a rebuild. With every fifth fact a stretch of history is
+told, and indexed beside the writing. After each kill a new process opens the folder, looks for every fact and
+compartment that a writer had been told was kept, searches, and waits until the indexes are whole again.
+Writes docs/crash.md.
 """
 
 import multiprocessing
@@ -15,27 +17,30 @@ import struct
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from langchain_core.messages import HumanMessage
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
-from headwater.memory import Memory, StorageError
+from benchmarks.crash_page import PATIENCE, Opened, Report, markdown
+from headwater.memory import Memory, StorageError, compartments
 from headwater.memory.embed import SentenceEmbeddings
 from headwater.memory.index import IndexBroken
 
+REPORT = Path(__file__).parents[1] / "docs" / "crash.md"
 RANDOM, AIMED, SEED = 200, 50, 11
+_PAGE = 25
+"""Trials after which the page is written anew: all of them take long."""
+_TOLD = 5
+"""Facts after which a stretch of history is told."""
 _LIVES = 25
 """Trials that one folder lives through."""
 _BEFORE_SYNC = 990
 """Rows after which ten more make Chroma write its vectors."""
-_PATIENCE = 120.0
-"""Seconds within which an opened folder must have a whole index again."""
 
 _fork = multiprocessing.get_context("fork")
 
@@ -47,84 +52,45 @@ class _Down(SentenceEmbeddings):
         raise OSError("out of order")
 
 
-class Opened(NamedTuple):
-    """What a new process found."""
-
-    usable: bool
-    missing: int
-    """Acknowledged facts that are not there."""
-    by_words: bool
-    """Whether the index was not whole, so that words served meanwhile."""
-    seconds: float
-    """Until a search answered."""
-    healed: float
-    """Until the index was whole, seconds."""
-    error: str = ""
-
-
-@dataclass
-class Report:
-    """The trials of one kind."""
-
-    trials: int = 0
-    acknowledged: int = 0
-    opened: list[Opened] = field(default_factory=list)
-
-    @property
-    def lost(self) -> int:
-        """Acknowledged facts that were gone."""
-        return sum(one.missing for one in self.opened)
-
-    @property
-    def unusable(self) -> int:
-        """Openings that failed, or whose index did not become whole."""
-        return sum(not one.usable for one in self.opened)
-
-
 def main() -> None:
-    """Run all trials and print what was lost."""
+    """Run all trials, print what was lost, and write the report."""
     console = Console()
+    reports: dict[str, Report] = {}
     with Progress(console=console, auto_refresh=False) as progress:
         task = progress.add_task("kills", total=RANDOM + AIMED)
-        reports = run(RANDOM, AIMED, SEED, lambda: progress.update(task, advance=1, refresh=True))
-    table = Table(title="kill -9", box=None)
-    for name in (
-        "trials",
-        "acknowledged",
-        "lost",
-        "unusable",
-        "index rebuilt",
-        "opened p50",
-        "max",
-        "healed p50",
-        "max",
-    ):
-        table.add_column(name, justify="right")
-    table.columns[0].justify = "left"
-    for name, report in reports.items():
-        healing = [one.healed for one in report.opened if one.by_words]
-        opening = [one.seconds for one in report.opened]
-        table.add_row(
-            f"{report.trials} {name}", f"{report.acknowledged:,}", str(report.lost), str(report.unusable),
-            str(len(healing)), *_spread(opening), *_spread(healing),
-        )  # fmt: skip
-    console.print(table)
-    for report in reports.values():
-        for one in report.opened:
-            if one.error:
-                console.print(one.error, markup=False)
-    console.print(f"a whole rebuild of {_BEFORE_SYNC} facts: {rebuild_seconds():.1f} s")
+
+        def step() -> None:
+            progress.update(task, advance=1, refresh=True)
+            if sum(report.trials for report in reports.values()) % _PAGE == 0:
+                REPORT.write_text(markdown(reports), encoding="utf-8")
+
+        run(RANDOM, AIMED, SEED, step, reports)
+    text = markdown(reports, (_BEFORE_SYNC, rebuild_seconds()))
+    REPORT.write_text(text, encoding="utf-8")
+    console.print(text, markup=False)
 
 
 def run(
-    randomly: int, aimed: int, seed: int = SEED, step: Callable[[], Any] = lambda: None
+    randomly: int,
+    aimed: int,
+    seed: int = SEED,
+    step: Callable[[], Any] = lambda: None,
+    reports: dict[str, Report] | None = None,
 ) -> dict[str, Report]:
-    """Make the trials; a report for each kind. Forks: call it from a process with one thread."""
+    """Make the trials; a report for each kind. Forks: call it from a process with one thread.
+
+    Args:
+        randomly, aimed: How many of each kind.
+        seed: Of the moments.
+        step: Called after each trial.
+        reports: Filled as the trials go on.
+    """
     for heavy in ("chromadb", "chromadb.api.rust", "langgraph.store.sqlite"):
         import_module(heavy)
     SentenceEmbeddings().embed_query("loaded once, before the forks")
     dice = random.Random(seed)
-    reports = {"at random": Report(), "at the index sync": Report()}
+    reports = {} if reports is None else reports
+    reports |= {"at random": Report(), "at the index sync": Report()}
     with tempfile.TemporaryDirectory() as place:
         kept: set[int] = set()
         for number in range(randomly):
@@ -234,7 +200,7 @@ def _trial(
     kept.update(told)
     ours, theirs = _fork.Pipe()
     judge = _start(_open, folder, sorted(kept), theirs)
-    found = ours.recv() if ours.poll(2 * _PATIENCE) else Opened(False, 0, False, 0.0, 0.0, "it hung")
+    found = ours.recv() if ours.poll(2 * PATIENCE) else Opened(False, 0, False, 0.0, 0.0, "it hung")
     for process in (reader, judge):
         if process is not None:
             process.kill()
@@ -257,12 +223,28 @@ def _acknowledged(reading: int) -> list[int]:
 
 
 def _write(folder: Path, first: int, acknowledge: int, rebuild: bool) -> None:
+    compartments.QUIET = 0.05  # so that kills hit what is indexed beside the writing
     memory = Memory(folder)
     for number in range(first, first + 1_000):
         memory.facts.write(text(number), "CONFIG_VALUES")
+        if number % _TOLD == 0:
+            _tell(memory, number)
         os.write(acknowledge, struct.pack("<q", number))
         if rebuild:
             memory.facts.rebuild()
+
+
+def _tell(memory: Memory, number: int) -> None:
+    session = _session(number)
+    (tag,) = memory.archive.append(session, [HumanMessage(text(number), id=str(number))])
+    memory.sessions.claim(session)
+    data = {"first": tag, "last": tag, "title": str(number), "p1": f"It was settled that {text(number)}."}
+    memory.archive.put_compartment(session, data)
+    memory.compartments.published()
+
+
+def _session(number: int) -> str:
+    return f"writer {number // 1_000}"
 
 
 def _read(folder: Path) -> None:
@@ -270,6 +252,7 @@ def _read(folder: Path) -> None:
     while True:
         try:
             memory.facts.search("which service listens on port 10007?", 5)
+            memory.compartments.search("writer 0", "what was settled on port 10007?", 5)
         except StorageError:
             memory.close()
         time.sleep(0.01)
@@ -289,29 +272,45 @@ def _open(folder: Path, kept: list[int], answer: Connection) -> None:
     try:
         with Memory(folder) as memory:
             there = {fact.content for fact in memory.facts.list(limit=1_000_000)}
-            missing = sum(text(number) not in there for number in kept)
+            told = [n for n in kept if n % _TOLD == 0 and n >= 1_000]
+            missing = sum(text(number) not in there for number in kept) + _untold(memory, told)
             query = text(kept[-1]) if kept else "anything"
             found = [fact.content for fact, _ in memory.facts.search(query, 5)]
             seconds = time.monotonic() - began
-            by_words = bool(memory.facts.unindexed())
-            whole = _whole(memory, began + _PATIENCE)
+            by_words = bool(memory.facts.unindexed() or memory.compartments.unindexed())
+            whole = _whole(memory, began + PATIENCE)
+            healed = time.monotonic() - began
             again = [fact.content for fact, _ in memory.facts.search(query, 5)]
-            usable = whole and (not kept or (query in found and query in again))
-            why = "" if usable and not missing else f"{folder.name}: {whole=} {found=} {again=} {missing=}"
-            answer.send(Opened(usable, missing, by_words, seconds, time.monotonic() - began, why))
+            seen = not told or str(told[-1]) in _titles(memory, told[-1])
+            usable = whole and seen and (not kept or (query in found and query in again))
+            why = f"{folder.name}: {whole=} {seen=} {found=} {again=} {missing=}"
+            why = "" if usable and not missing else why
+            answer.send(Opened(usable, missing, by_words, seconds, healed, why))
     except (StorageError, IndexBroken) as error:
         answer.send(Opened(False, 0, False, 0.0, 0.0, f"{folder.name}: {error}"))
 
 
 def _whole(memory: Memory, deadline: float) -> bool:
-    """Whether every index holds every fact before the deadline; another process may be building it."""
-    while time.monotonic() < deadline:
-        memory.facts.settle(max(0.0, deadline - time.monotonic()))
+    """Whether every index holds all there is before the deadline; another process may be building it."""
+    while (left := deadline - time.monotonic()) > 0:
+        memory.facts.settle(left)
+        memory.compartments.settle(left)
         memory.facts.search("anything", 1)
-        if not memory.facts.unindexed():
+        memory.compartments.search("writer 0", "anything", 1)
+        if not memory.facts.unindexed() and not memory.compartments.unindexed():
             return True
         time.sleep(0.1)
     return False
+
+
+def _untold(memory: Memory, told: list[int]) -> int:
+    sessions = {_session(number) for number in told}
+    there = {data["title"] for session in sessions for _, data in memory.archive.compartments(session)}
+    return sum(str(number) not in there for number in told)
+
+
+def _titles(memory: Memory, number: int) -> list[str]:
+    return [one.title for one in memory.compartments.search(_session(number), text(number), 5)]
 
 
 def _timed_rebuild(folder: Path, answer: Connection) -> None:
@@ -331,8 +330,3 @@ def _start(work: Callable[..., None], *args: Any) -> Any:
 def _wait(process: Any) -> None:
     process.join()
     process.close()
-
-
-def _spread(seconds: list[float]) -> tuple[str, str]:
-    ordered = sorted(seconds)
-    return (f"{ordered[len(ordered) // 2]:.1f} s", f"{ordered[-1]:.1f} s") if ordered else ("–", "–")

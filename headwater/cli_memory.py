@@ -82,13 +82,19 @@ def _list(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
 
 
 def _search(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
-    _print([fact for fact, _ in memory.facts.search(args.query, args.k)], out)
+    found = memory.facts.search(args.query, args.k)
+    memory.facts.uses.count("found", [fact.id for fact, _ in found])
+    _print([fact for fact, _ in found], out)
     return OK
 
 
 def _show(args: argparse.Namespace, memory: "Memory", out: "Console") -> int:
     for name, value in memory.facts.get(args.id).to_value().items():
         shown = datetime.fromtimestamp(value).isoformat(" ", "seconds") if name in _TIMES else value
+        out.print(f"{name:14} {shown}", markup=False, highlight=False)
+    use = memory.facts.uses.of(args.id)
+    last = datetime.fromtimestamp(use.last_found).isoformat(" ", "seconds") if use.found else "never"
+    for name, shown in (("found", use.found), ("last found", last), ("recalled", use.recalled)):
         out.print(f"{name:14} {shown}", markup=False, highlight=False)
     return OK
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from headwater.doctor import Finding, Report
 from headwater.memory import Memory, StorageError
 
-_INDEXES = ("words.sqlite", "chroma")
-"""Made anew from the facts whenever they are missing."""
+_INDEXES = ("words.sqlite", "told.sqlite", "chroma")
+"""Made anew, from the facts and from what was told, whenever they are missing."""
 
 
 def look_at_folder(report: Report, folder: Path) -> Iterator[Finding]:

@@ -7,15 +7,16 @@ nothing. The database itself refuses to change a message or a compartment, whoev
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
 
 from langchain_core.messages import BaseMessage
 
-from headwater.memory import codec, history
+from headwater.memory import codec, compartment_rows, history
 from headwater.memory.archive_schema import MIGRATIONS
+from headwater.memory.compartment_rows import CompartmentRow
 from headwater.memory.database import Database, StorageError, key_of, name_of
 from headwater.memory.stretches import Stretch, find, last_of, owner_of, stretches_of
 
@@ -251,6 +252,31 @@ class Archive:
                     sql, (stretch.owner, stretch.last, stretch.compartments, newer_than)
                 ).fetchall()
         return [(number, codec.decode(data)) for number, data in sorted(rows)]
+
+    def compartments_above(self, number: int, limit: int) -> list[CompartmentRow]:
+        """The compartments of all sessions with ids above `number`, by id."""
+        with self._db.read() as db:
+            return compartment_rows.rows_above(db, number, limit)
+
+    def compartment_rows(self, numbers: Iterable[int]) -> list[CompartmentRow]:
+        """The compartments with these ids; those that do not exist are left out."""
+        with self._db.read() as db:
+            return compartment_rows.rows_of(db, [*numbers])
+
+    def newest_compartment(self) -> int:
+        """The id of the newest compartment of all; 0 where there is none."""
+        with self._db.read() as db:
+            return int(db.execute("SELECT coalesce(max(id), 0) FROM compartments").fetchone()[0])
+
+    def forks_of(self, owner: int) -> list[str]:
+        """The names of the sessions that descend from the one with this number."""
+        with self._db.read() as db:
+            return compartment_rows.forks_of(db, owner)
+
+    def stretches(self, session: str) -> list[Stretch]:
+        """Where the session's tags and compartments are stored: its own stretch first, then its past's."""
+        with self._db.read() as db:
+            return stretches_of(db, owner_of(db, session))
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""

@@ -120,21 +120,22 @@ class ChromaIndex:
 
     def search(self, space: tuple[str, ...], query: str, k: int) -> list[Hit]:
         """See `Index`. Scores are cosine similarities, of the best piece of each entry."""
-        if k < 1 or not query.strip():
-            return []
+        return self.search_many(space, [query], k)[0]
+
+    def search_many(self, space: tuple[str, ...], queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """What `search` answers to each query, for one call of Chroma."""
+        asked = [query for query in queries if query.strip()] if k > 0 else []
+        if not asked:
+            return [[] for _ in queries]
         with self._lock, _Foreign("query"):
-            vector = self._embeddings.embed_query(gist(query))
+            vectors = [self._embeddings.embed_query(gist(query)) for query in asked]
             # Twice as many, since several pieces of one entry may come first.
             found = self._present(space).query(
-                query_embeddings=cast(Any, [vector]), n_results=2 * k, include=["metadatas", "distances"]
+                query_embeddings=cast(Any, vectors), n_results=2 * k, include=["metadatas", "distances"]
             )
-            best: dict[str, float] = {}
-            # A damaged collection answers with rows that have no metadata.
-            for data, distance in zip(
-                (found["metadatas"] or [[]])[0], (found["distances"] or [[]])[0], strict=True
-            ):
-                best.setdefault(str(data["entry"]), 1.0 - float(distance))
-        return [Hit(key, score) for key, score in best.items()][:k]
+            rows = zip(found["metadatas"] or [], found["distances"] or [], strict=True)
+            ranked = iter([_best(data, distances, k) for data, distances in rows])
+            return [next(ranked) if query.strip() else [] for query in queries]
 
     def close(self) -> None:
         """See `Index`."""
@@ -226,6 +227,14 @@ class _Foreign:
             return
         if isinstance(error, Exception) or type(error).__name__ == "PanicException":
             raise IndexBroken(f"cannot {self._doing}: {type(error).__name__}: {error}") from error
+
+
+def _best(metadatas: Sequence[Any], distances: Sequence[float], k: int) -> list[Hit]:
+    best: dict[str, float] = {}
+    for data, distance in zip(metadatas, distances, strict=True):
+        # A damaged collection answers with rows that have no metadata: that fails here, and it is built anew.
+        best.setdefault(str(data["entry"]), 1.0 - float(distance))
+    return [Hit(key, score) for key, score in best.items()][:k]
 
 
 def _name(space: tuple[str, ...]) -> str:

@@ -64,7 +64,7 @@ def consolidate(world: World) -> list[Change]:
 
 def archive_stale(world: World) -> list[Change]:
     """Facts that were of small weight, seen once and long ago leave recall. Rules, reasons, lessons, what a
-    user said and what is permanent stay.
+    user said, what is permanent, and what a search has found lately stay.
     """
     changes = []
     for item in world.live:
@@ -77,6 +77,11 @@ def archive_stale(world: World) -> list[Change]:
             reason = f"importance {item.importance}, seen once, {days:.0f} days old"
         else:
             continue
+        found = world.use(item.id)
+        unused = (world.now - found.last_found) / DAY
+        if found.found and unused < (SESSION_DAYS if item.scope == "session" else STALE_DAYS):
+            continue
+        reason += f", last found {unused:.0f} days ago" if found.found else ", never found by a search"
         changes.append(_set("archive-stale", reason, item, replace(item, status="archived")))
     return changes
 

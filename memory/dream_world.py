@@ -16,6 +16,7 @@ from headwater.memory.fact import Fact
 from headwater.memory.files import decode_text
 from headwater.memory.git import ask_git
 from headwater.memory.inside import file_inside
+from headwater.memory.uses import Use
 
 if TYPE_CHECKING:
     from headwater.memory.archive import Archive
@@ -44,6 +45,7 @@ class World:
         now: When the run began, seconds since 1970.
         ask: A question and its material; a JSON value or None.
         kept: Values that outlive runs, by name.
+        use: How often the fact with an id was found and recalled.
     """
 
     facts: dict[str, Fact]
@@ -53,6 +55,7 @@ class World:
     now: float
     ask: Callable[[str, str], Any]
     kept: Callable[[str], Any]
+    use: Callable[[str], Use]
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -242,6 +242,7 @@ class Dreamer:
             now=moment,
             ask=asker.ask,
             kept=self._journal.kept,
+            use=self._memory.facts.uses.of,
             options={"zone": self._zone},
         )
 

@@ -10,13 +10,15 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
+from headwater.memory import purport
 from headwater.memory.database import StoreTooNew
-from headwater.memory.purport import purport
 from headwater.memory.secrets import find_secret
 
 MAX_CHARS = 4_000
-VERSION = 1
-"""Of a stored fact. Rows without one were written before 0.1.0 and have the same form."""
+VERSION = 2
+"""Of a stored fact. Rows without one were written before 0.1.0 and have the form of the first, which does not
+say what its id was made by: the first tables of purport.
+"""
 RECALL_TAG = "headwater-memory"
 """The tag that encloses recalled facts in a prompt; text that carries it is recall, and no news."""
 
@@ -88,6 +90,8 @@ class Fact:
     valid_from: float
     superseded_by: str | None = None
     seen: int = 1
+    purport: int = 1
+    """Version of the tables that its id was made by."""
 
     @property
     def live(self) -> bool:
@@ -111,6 +115,11 @@ class Fact:
             raise StoreTooNew(
                 f"fact {value.get('id')!r} has version {value['v']!r}, this program reads {VERSION}: "
                 "upgrade headwater"
+            )
+        if value.get("purport", 1) > purport.VERSION:
+            raise StoreTooNew(
+                f"fact {value.get('id')!r} is named by purport {value['purport']!r}, this program knows "
+                f"{purport.VERSION}: upgrade headwater"
             )
         source = value["source"]
         return cls(
@@ -169,6 +178,7 @@ def fact(
         status="active",
         created=now,
         valid_from=now,
+        purport=purport.VERSION,
     )
 
 
@@ -190,7 +200,7 @@ def fact_id(text: str, category: Category) -> str:
     >>> fact_id("Use  Tabs", Category.NAMING) == fact_id("use tabs", Category.NAMING)
     True
     """
-    return "f" + hashlib.sha256(f"{category}\0{purport(text)}".encode()).hexdigest()[:16]
+    return "f" + hashlib.sha256(f"{category}\0{purport.purport(text)}".encode()).hexdigest()[:16]
 
 
 def _clean(text: str) -> str:

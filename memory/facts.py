@@ -16,11 +16,12 @@ from typing import Any
 
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 
+from headwater.memory.aliases import Aliases
 from headwater.memory.database import StorageError
 from headwater.memory.fact import Category, Fact, FactRefused, Scope, Source, Status, Trust, fact
-from headwater.memory.index import CANDIDATES, Entry, Hit, Index, fuse
-from headwater.memory.lexical import tokens
+from headwater.memory.index import CANDIDATES, Entry, Index, by_identifiers, fuse
 from headwater.memory.upkeep import Upkeep
+from headwater.memory.uses import Uses
 
 _PAGE = 10_000
 
@@ -78,6 +79,8 @@ class Facts:
             lease=lease,
         )
         self._store: BaseStore | None = None
+        self._aliases = Aliases(self._opened, self._space, exclusive=exclusive, facts=self._all)
+        self.uses: Uses = Uses(self._opened, self._space, exclusive)
 
     def write(
         self,
@@ -123,7 +126,9 @@ class Facts:
         new = replace(new, valid_from=since)
         with self._lock, self._exclusive():
             old = None if supersedes is None else self.get(supersedes)
-            known = self._get(new.id)
+            known = self._known(new.id)
+            if known is not None:
+                new = replace(new, id=known.id, purport=known.purport)
             if known is not None:
                 again = old is not None and old.id != known.id
                 reworded = new.content if old is not None else known.content
@@ -169,7 +174,8 @@ class Facts:
         """
         plain = fact(kept.content, kept.category, scope=kept.scope, importance=kept.importance,
                      source=kept.source, trust=kept.trust, now=kept.created)  # fmt: skip
-        if plain.id != kept.id or plain.content != kept.content:
+        older = kept.purport != plain.purport
+        if (plain.id != kept.id and not older) or plain.content != kept.content:
             raise FactRefused(f"id {kept.id!r} does not belong to {kept.content[:80]!r}: write it anew")
         with self._lock, self._exclusive():
             self._put([kept])
@@ -244,7 +250,7 @@ class Facts:
             ids = dict.fromkeys(hit.id for _, ranking in rankings for hit in ranking)
             facts = {f.id: f for f in self._get_many([*ids]) if f.live}
         shown = [(weight, [hit for hit in ranking if hit.id in facts]) for weight, ranking in rankings]
-        named = _by_identifiers([*facts.values()], query)
+        named = by_identifiers([Entry(f.id, f.content) for f in facts.values()], query)
         fused = fuse([*shown, (1.0, named)] if named else shown, asked)
         return [(facts[hit.id], hit.score) for hit in fused[:k]]
 
@@ -270,6 +276,8 @@ class Facts:
 
     def close(self) -> None:
         """Let the store and the indexes go; the next use opens and checks them again."""
+        self.uses.close()
+        self._aliases.close()
         self._upkeep.close()
         with self._lock:
             self._store = None
@@ -282,6 +290,12 @@ class Facts:
 
     def _get(self, key: str) -> Fact | None:
         return next(iter(self._get_many([key])), None)
+
+    def _known(self, key: str) -> Fact | None:
+        """The fact with this id, or the one that older tables of purport have named otherwise."""
+        with _stored():
+            found = self._get(key)
+            return self._get(self._aliases.of(key)) if found is None else found
 
     def _get_many(self, ids: Sequence[str]) -> FactList:
         # A key that UTF-8 cannot hold is nobody's id, and would fail in the store.
@@ -306,8 +320,9 @@ class Facts:
         # A sighting changes nothing that is looked up.
         changed = [f.id for f in facts if before.get(f.id) != (f.content, f.live)]
         puts = [PutOp(self._space, f.id, f.to_value(), index=False) for f in facts]
-        puts += [PutOp(self._space, key, None) for key in gone]
+        puts += [*(PutOp(self._space, key, None) for key in gone), *self.uses.gone(gone)]
         with _stored():
+            puts += [*self._aliases.puts(facts), *self._aliases.gone(self._get_many(gone))]
             self._opened().batch([*puts, *self._upkeep.marks([*changed, *gone])])
 
     def _set_status(self, key: str, status: Status) -> Fact:
@@ -345,17 +360,6 @@ def label(name: str) -> str:
 
 def _bytes(character: str) -> bytes:
     return character.encode("utf-8", "surrogatepass")
-
-
-def _by_identifiers(facts: Sequence[Fact], query: str) -> list[Hit]:
-    """The facts that hold the query's identifiers (words with a digit or a separator in them), most of
-    them first.
-    """
-    wanted = {t for t in tokens(query) if t.isascii() and len(t) > 1 and not t.isalpha()}
-    counted = ((len(wanted.intersection(tokens(f.content))), f.id) for f in facts) if wanted else ()
-    return [
-        Hit(key, n / len(wanted)) for n, key in sorted(counted, key=lambda pair: (-pair[0], pair[1])) if n
-    ]
 
 
 @contextmanager

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from headwater.memory.lexical import tokens
+
 
 class Entry(NamedTuple):
     """One row to be found again."""
@@ -94,3 +96,14 @@ def fuse(rankings: Sequence[tuple[float, Sequence[Hit]]], asked: int = CANDIDATE
         for key in keys:
             scores[key] += weight / total * max(0.0, own.get(key, unseen))
     return [Hit(key, score) for key, score in sorted(scores.items(), key=lambda item: (-item[1], item[0]))]
+
+
+def by_identifiers(entries: Sequence[Entry], query: str) -> list[Hit]:
+    """The entries that hold the query's identifiers (words with a digit or a separator in them), most of
+    them first.
+    """
+    wanted = {t for t in tokens(query) if t.isascii() and len(t) > 1 and not t.isalpha()}
+    counted = ((len(wanted.intersection(tokens(e.text))), e.id) for e in entries) if wanted else ()
+    return [
+        Hit(key, n / len(wanted)) for n, key in sorted(counted, key=lambda pair: (-pair[0], pair[1])) if n
+    ]

@@ -10,9 +10,11 @@ def delete_session(memory: Memory, session: str, *, referred: bool = False) -> l
     What a fork shares of it stays, in archive, artifacts and delegations, until that one goes. So does a
     session whose conclusion another one holds, since its evidence is open there, unless `referred`.
     """
+    told = [number for number, _ in memory.archive.compartments(session)]
     memory.shelf.drop(session)
     memory.sessions.forget(session)
     if memory.delegations.parents(session) and not referred:
+        _lose(memory, session, told)
         return []
     memory.runs.forget(session)
     freed = [session]
@@ -30,9 +32,15 @@ def delete_session(memory: Memory, session: str, *, referred: bool = False) -> l
         for child, tag in stay:
             memory.delegations.adopt(heir, child, tag)
         orphans += [child for child, _ in kin if not memory.delegations.parents(child)]
+    _lose(memory, session, told)
     for child in orphans:
         freed += delete_session(memory, child)
     return freed
+
+
+def _lose(memory: Memory, session: str, told: list[int]) -> None:
+    if told:
+        memory.compartments.gone(session, told)
 
 
 def may_open(memory: Memory, own: str, session: str) -> bool:

@@ -1,4 +1,6 @@
-"""All that outlives the window, in one folder: the archive, the artifacts and the facts."""
+"""All that outlives the window, in one folder: the archive with an index over what was told, the artifacts,
+and the facts.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import threading
 from collections import OrderedDict
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from headwater.memory.archive import Archive
 from headwater.memory.artifacts import Artifacts
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
     from langgraph.store.base import BaseStore
 
+    from headwater.memory.compartments import Compartments
     from headwater.memory.facts import Facts
     from headwater.memory.index import Index
 
@@ -39,7 +42,8 @@ class Memory:
         root: The folder; made with mode 0700.
         store: The truth about facts; by default an SQLite file in the folder. A store that is given is not
             closed.
-        index: Looks facts up by meaning; by default Chroma in the folder. Words are always looked up as well.
+        index: Looks facts and compartments up by meaning; by default Chroma in the folder. Words are always
+            looked up as well.
         embeddings: For the default index; by default a small multilingual model that needs no network.
         tenant: Whose facts: no fact of another tenant is ever read.
         project: Of which project.
@@ -88,7 +92,9 @@ class Memory:
         self._embeddings = embeddings
         self._lock = threading.RLock()
         self._own_store = OwnStore(self.root)
+        self._index: Index | None = index
         self._facts: Facts | None = None
+        self._compartments: Compartments | None = None
         self._tenants: OrderedDict[str, Memory] = OrderedDict()
 
     @property
@@ -98,6 +104,16 @@ class Memory:
             if self._facts is None:
                 self._facts = self._make_facts()
             return self._facts
+
+    @property
+    def compartments(self) -> Compartments:
+        """What was told of the project's sessions, to be searched. Chroma and the embedding model are loaded
+        when something is told or searched for.
+        """
+        with self._lock:
+            if self._compartments is None:
+                self._compartments = self._make_compartments()
+            return self._compartments
 
     def of_tenant(self, tenant: str) -> Memory:
         """This memory with another tenant's facts; archive, artifacts and all else of sessions are shared.
@@ -137,6 +153,8 @@ class Memory:
     def _close_own(self) -> None:
         """Close what is this tenant's alone."""
         with self._lock:
+            if self._compartments is not None:
+                self._compartments.close()
             if self._facts is not None:
                 self._facts.close()
             self._own_store.close()
@@ -163,22 +181,39 @@ class Memory:
         self.close()
 
     def _make_facts(self) -> Facts:
-        from headwater.memory.chroma import ChromaIndex
-        from headwater.memory.embed import SentenceEmbeddings
         from headwater.memory.facts import Facts
-        from headwater.memory.rebuild import build_lease
         from headwater.memory.words import LexicalIndex
 
-        by_meaning = self._given_index or ChromaIndex(
-            self.root / "chroma", self._embeddings or SentenceEmbeddings()
+        words = LexicalIndex(self.root / "words.sqlite")
+        return Facts(self._store, words, [self._by_meaning()], **self._upkeep())
+
+    def _make_compartments(self) -> Compartments:
+        from headwater.memory.compartments import Compartments
+        from headwater.memory.words import LexicalIndex
+
+        # A file of its own: how rare a word is among facts must not depend on what was told.
+        words = LexicalIndex(self.root / "told.sqlite")
+        return Compartments(
+            self.archive, self.sessions, self._store, words, [self._by_meaning()], **self._upkeep()
         )
-        given = self._given_store
-        return Facts(
-            self._own_store.open if given is None else lambda: given,
-            LexicalIndex(self.root / "words.sqlite"),
-            [by_meaning],
-            tenant=self.tenant,
-            project=self.project,
-            exclusive=self._own_store.exclusive,
-            lease=lambda: build_lease(self.root / "build.sqlite"),
-        )
+
+    def _store(self) -> BaseStore:
+        return self._own_store.open() if self._given_store is None else self._given_store
+
+    def _by_meaning(self) -> Index:
+        if self._index is None:
+            from headwater.memory.chroma import ChromaIndex
+            from headwater.memory.embed import SentenceEmbeddings
+
+            self._index = ChromaIndex(self.root / "chroma", self._embeddings or SentenceEmbeddings())
+        return self._index
+
+    def _upkeep(self) -> dict[str, Any]:
+        from headwater.memory.rebuild import build_lease
+
+        return {
+            "tenant": self.tenant,
+            "project": self.project,
+            "exclusive": self._own_store.exclusive,
+            "lease": lambda: build_lease(self.root / "build.sqlite"),
+        }

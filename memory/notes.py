@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from headwater.memory import purport
 from headwater.memory.database import StorageError, private_folder
 from headwater.memory.fact import Category, Fact, FactRefused, fact_id, normalise
 from headwater.memory.facts import Facts, UnknownFact
@@ -172,7 +173,8 @@ def _bring_back(facts: Facts, note: Note, content: str) -> str:
         kept = Fact.from_value({**note.about, "content": content, "category": note.category})
     except (TypeError, KeyError, ValueError) as error:
         raise FactRefused(f"the comment does not describe a fact ({error})") from error
-    if fact_id(content, note.category) == kept.id:
+    # By a file alone nobody can tell what tables of another version would have named a text.
+    if fact_id(content, note.category) == kept.id or kept.purport != purport.VERSION:
         facts.restore(kept)
     else:
         facts.write(content, note.category, scope=kept.scope, importance=kept.importance, trust="user")

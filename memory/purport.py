@@ -13,6 +13,11 @@ import unicodedata
 
 from headwater.memory.lexical import stem
 
+VERSION = 1
+"""Of the tables below. Whoever changes what any text's purport is raises it: facts are named by it, and those
+that older tables have named must go on being found (see `aliases`).
+"""
+
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _TOKENS = re.compile(rf"[{_CJK}]|[^\s{_CJK}]+")
 _EDGES_LEFT, _EDGES_RIGHT = (

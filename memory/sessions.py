@@ -52,6 +52,13 @@ class Sessions:
             rows = db.execute(sql, (self._space, limit)).fetchall()
         return [name_of(row[0]) for row in rows]
 
+    def since(self, number: int) -> list[tuple[int, str]]:
+        """The project's sessions that were claimed after the one with this number, with their numbers."""
+        sql = "SELECT number, name FROM sessions WHERE space = ? AND number > ? ORDER BY number"
+        with self._db.read() as db:
+            rows = db.execute(sql, (self._space, number)).fetchall()
+        return [(int(row[0]), name_of(row[1])) for row in rows]
+
     def __contains__(self, session: object) -> bool:
         """Whether a session is of this project."""
         sql = "SELECT 1 FROM sessions WHERE space = ? AND name = ?"
@@ -64,6 +71,13 @@ class Sessions:
             self._known.discard(session)
         with self._db.write() as db:
             db.execute("DELETE FROM sessions WHERE space = ? AND name = ?", (self._space, key_of(session)))
+
+    def others(self, session: str) -> list[tuple[str, str]]:
+        """Tenant and project of everyone else who has the session: two may have led one thread."""
+        sql = "SELECT space FROM sessions WHERE name = ? AND space <> ?"
+        with self._db.read() as db:
+            rows = db.execute(sql, (key_of(session), self._space)).fetchall()
+        return [(tenant, project) for tenant, project in (json.loads(row[0]) for row in rows)]
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""

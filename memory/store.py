@@ -30,13 +30,14 @@ class OwnStore:
         self._turn = Database(root / "turn.sqlite", _MIGRATIONS)
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
+        self._store: BaseStore | None = None
 
     def exclusive(self) -> AbstractContextManager[sqlite3.Connection]:
         """Held by one process at a time; threads of this one take turns too."""
         return self._turn.write()
 
     def open(self) -> BaseStore:
-        """A store over the file, which is made if it is missing.
+        """The store over the file, which is made if it is missing; the same one until it is closed.
 
         Raises:
             StorageError: The file cannot be opened.
@@ -44,27 +45,31 @@ class OwnStore:
         """
         from langgraph.store.sqlite import SqliteStore
 
-        with self._lock:
-            self.close_file()
-            try:
-                # Its migrations are not made for two processes that start together.
-                with self.exclusive():
+        if (opened := self._store) is not None:
+            return opened
+        try:
+            # Its migrations are not made for two processes that start together. Taken before the lock, since
+            # whoever has its turn may be about to open the store as well.
+            with self.exclusive(), self._lock:
+                if self._store is None:
+                    self.close_file()
                     self._connection = connect(self._path, _MIGRATIONS)
                     store = SqliteStore(self._connection)
                     store.setup()
-            except (OSError, sqlite3.Error) as error:
-                raise StorageError(
-                    f"cannot open the store of facts {str(self._path)!r}: {error}; "
-                    "check the path and its permissions"
-                ) from error
-            return store
+                    self._store = store
+                return self._store
+        except (OSError, sqlite3.Error) as error:
+            raise StorageError(
+                f"cannot open the store of facts {str(self._path)!r}: {error}; "
+                "check the path and its permissions"
+            ) from error
 
     def close_file(self) -> None:
         """Close the store's file."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
-            self._connection = None
+            self._connection = self._store = None
 
     def close(self) -> None:
         """Close both files; the next use opens them again."""

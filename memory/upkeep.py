@@ -66,7 +66,7 @@ class Upkeep:
         self._lock = lock
         self._exclusive = exclusive
         self._lease = lease
-        self._marks = (*space[:2], "unindexed", space[2])
+        self._marks = _marks_of(space)
         self._epochs = (*space[:2], "indexes", space[2])
         self._usable: list[Index] | None = None
         self._builds: dict[Index, Rebuild] = {}
@@ -77,7 +77,7 @@ class Upkeep:
 
     def marks(self, ids: Sequence[str]) -> list[PutOp]:
         """What to put into the store in the same batch as changed rows."""
-        return [PutOp(self._marks, key, {"change": uuid.uuid4().hex}, index=False) for key in ids]
+        return marks_in(self._space, ids)
 
     def unindexed(self) -> list[str]:
         """Ids of the rows that are not yet in every index: all of them while one is out of use."""
@@ -220,7 +220,7 @@ class Upkeep:
 
     def _heal(self, index: Index, reason: str, *, quiet: bool = False, again: bool = False) -> bool:
         """Build an index anew; whether it can be used at once."""
-        name = type(index).__name__
+        name = self._name(index)
         if index in self._healed:
             # It fails soon after it was built: building it at every search would help nobody.
             self._give_up(index, reason, told=again)
@@ -247,7 +247,7 @@ class Upkeep:
                 self._begin(index, told=True)
             return False
         if not quiet:
-            _log.warning("%s was built anew (%s); no fact was lost", name, reason)
+            _log.warning("%s was built anew (%s); nothing was lost", name, reason)
         return True
 
     def _begin(self, index: Index, told: bool) -> None:
@@ -261,7 +261,7 @@ class Upkeep:
                 # Marks that came after its last step are told once more: it may have missed them.
                 self._told.clear()
                 self._usable.insert(0, index)
-                _log.info("%s is in use again", type(index).__name__)
+                _log.info("%s is in use again", self._name(index))
 
         self._builds[index] = Rebuild(
             whole=lambda: self._is_whole(index),
@@ -322,9 +322,10 @@ class Upkeep:
         self._drop(index)
         self._retry_at[index] = time.monotonic() + _RETRY
         level = logging.INFO if told else logging.WARNING
-        _log.log(
-            level, "%s is out of use for now (%s): search goes on without it", type(index).__name__, reason
-        )
+        _log.log(level, "%s is out of use for now (%s): search goes on without it", self._name(index), reason)
+
+    def _name(self, index: Index) -> str:
+        return f"{type(index).__name__} of {self._space[2]}"
 
     def _drop(self, index: Index) -> None:
         if self._usable is not None and index in self._usable:
@@ -339,6 +340,15 @@ class Upkeep:
         epoch = uuid.uuid4().hex
         self._store().put(self._epochs, type(index).__name__, {"epoch": epoch}, index=False)
         return epoch
+
+
+def marks_in(space: tuple[str, str, str], ids: Sequence[str]) -> list[PutOp]:
+    """What to put into the store so that whoever keeps this space's indexes looks at these rows again."""
+    return [PutOp(_marks_of(space), key, {"change": uuid.uuid4().hex}, index=False) for key in ids]
+
+
+def _marks_of(space: tuple[str, str, str]) -> tuple[str, ...]:
+    return (*space[:2], "unindexed", space[2])
 
 
 def _update(index: Index, space: tuple[str, ...], entries: Sequence[Entry], gone: Sequence[str]) -> None:

@@ -41,7 +41,9 @@ def put(
 ) -> Row:
     """Append a told stretch to the archive, with the tags that were read for it."""
     data = {**part.to_dict(), "tags": spans(tags), "facts": list(facts)}
-    return Row(engine.memory.archive.put_compartment(session, data), part, facts)
+    row = Row(engine.memory.archive.put_compartment(session, data), part, facts)
+    engine.memory.compartments.published()
+    return row
 
 
 def finished(engine: Engine, frame: Frame, tags: Sequence[int]) -> list[Row]:

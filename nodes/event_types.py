@@ -276,6 +276,15 @@ class HintFailed(TypedDict):
     error: str
 
 
+class Reminder(TypedDict):
+    """A new message asks the model, now and then, whether there is anything to remember."""
+
+    type: Literal["headwater.reminder"]
+    session: str
+    tag: Annotated[int, "of the message"]
+    tokens: Annotated[int, "of the reminder"]
+
+
 class ClaimFailed(TypedDict):
     """It could not be written down that the session is of this project; later ones may not find it."""
 
@@ -330,6 +339,7 @@ Event = Union[  # noqa: UP007 - read at run time, member by member
     TextLost,
     Hint,
     HintFailed,
+    Reminder,
     ClaimFailed,
     Halt,
     Spending,

@@ -15,6 +15,7 @@ from headwater.nodes.engine import Engine, live, revised, saved
 from headwater.nodes.events import emit
 from headwater.nodes.hint import hint_for
 from headwater.nodes.recall import fold
+from headwater.nodes.reminder import reminder_for
 from headwater.nodes.state import Node, NodeState, State, Update
 from headwater.nodes.tool_names import READING, words_of
 from headwater.nodes.unshelve import in_order, joined, unshelved
@@ -65,9 +66,10 @@ def take_in(engine: Engine, state: State, config: RunnableConfig) -> tuple[Frame
     frame = _lead(engine, frame, messages, seen)
     frame = _reduce(frame, messages, numbered)
     frame, hints = _pin(engine, frame, seen, state.get("pins") or [])
-    if not begins and (hint := hint_for(engine, frame, messages, numbered)):
-        tag, text = hint
-        hints[tag] = f"{hints[tag]}\n{text}" if tag in hints else text
+    for said in () if begins else (hint_for, reminder_for):
+        if shown := said(engine, frame, messages, numbered):
+            tag, text = shown
+            hints[tag] = f"{hints[tag]}\n{text}" if tag in hints else text
     ended = engine.background.notes(engine, frame.session, frame.language) if engine.subagents else []
     newest = next((tag_of(m) for m in reversed(numbered) if not isinstance(m, AIMessage)), 0)
     if ended and newest:

@@ -6,6 +6,7 @@ from langchain_core.tools import ToolException
 
 from headwater.memory import Fact, FactRefused, Memory, StorageError
 from headwater.memory.facts import UnknownFact
+from headwater.nodes.search import NEAR
 
 Action = Literal["write", "update", "archive", "list", "search"]
 _LISTED = 50
@@ -35,7 +36,9 @@ def keep_facts(memory: Memory, session: str, action: str, content: str, category
             _not_by_an_agent(old)
             return f"Archived, no longer recalled: {_line(memory.facts.archive(fact))}"
         if action == "search":
-            return _shown([f for f, _ in memory.facts.search(content, k=10)])
+            found = memory.facts.search(content, k=10)
+            memory.facts.uses.count("found", [f.id for f, score in found if score >= NEAR])
+            return _shown([f for f, _ in found])
         return _shown(memory.facts.list(limit=100_000, live=True))
     except (FactRefused, UnknownFact, StorageError) as error:
         raise ToolException(str(error)) from error

@@ -130,6 +130,7 @@ def known_facts(engine: Engine, task: str = "") -> list[tuple[str, str]]:
             budget -= weight
             chosen.append(fact)
     chosen.sort(key=lambda f: (str(f.category), f.id))
+    engine.memory.facts.uses.count("recalled", [fact.id for fact in chosen])
     return [(str(fact.category), fact.content) for fact in chosen]
 
 

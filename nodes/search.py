@@ -1,6 +1,7 @@
 """`ctx_search`: recall in its third depth, over all that was kept (G28, G36).
 
 Facts, this session's history with the past it was forked from, the project's other sessions, and git commits.
+Of history both the messages are looked up, by words, and what was told of them, by words and by meaning.
 What stands in the window is left out; what is found names the tags that `ctx_expand` opens.
 """
 
@@ -16,11 +17,15 @@ from headwater.window.tokens import count_text
 
 LIMIT, MOST = 10, 50
 _FURTHER = 8
+NEAR = 0.12
+"""The least score of a compartment that is shown: one about something else seldom has more, one that tells of
+it in another language has 0.15 to 0.25.
+"""
 TOKENS = 4_096
 QUERY_BYTES = 16_384
 
 # How far each kind is ahead of another of equal rank: a fact is a result, a message is where it came from.
-_FACT, _COMMIT, _MESSAGE, _ELSEWHERE = 1.3, 1.2, 1.15, 1.0
+_FACT, _COMMIT, _MESSAGE, _TOLD, _ELSEWHERE = 1.3, 1.2, 1.15, 1.1, 1.0
 _NOTHING = {
     "en": "Nothing found beyond what is in sight; try other words.",
     "zh": "除眼前已有的内容外没有找到；请换个说法再查。",
@@ -74,6 +79,7 @@ def search(
     seen = seen or Seen()
     found = [
         *_facts(memory, session, query, limit, seen),
+        *_ranked(_TOLD, _told(memory, session, query, limit, seen, owned)),
         *_ranked(_MESSAGE, _messages(memory, session, query, limit, seen, owned)),
         *_ranked(_ELSEWHERE, _elsewhere(memory, session, query, limit)),
         *_ranked(_COMMIT, _commits(memory, query, limit)),
@@ -96,9 +102,10 @@ def _ranked(boost: float, lines: Sequence[str]) -> Iterator[tuple[float, str]]:
 def _facts(memory: Memory, session: str, query: str, limit: int, seen: Seen) -> Iterator[tuple[float, str]]:
     if memory.facts.empty:
         return
-    for fact, score in memory.facts.search(query, limit):
-        if fact.content not in seen.text:
-            yield _FACT * score, f"fact [{fact.category}] {fact.content}{_origin(memory, session, fact)}"
+    found = [pair for pair in memory.facts.search(query, limit) if pair[0].content not in seen.text]
+    memory.facts.uses.count("found", [fact.id for fact, score in found if score >= NEAR])
+    for fact, score in found:
+        yield _FACT * score, f"fact [{fact.category}] {fact.content}{_origin(memory, session, fact)}"
 
 
 def _origin(memory: Memory, session: str, fact: Fact) -> str:
@@ -109,6 +116,28 @@ def _origin(memory: Memory, session: str, fact: Fact) -> str:
     if where != session and where not in memory.sessions:
         return ""
     return f" (from {_tags(tags)}{_opened_by(session, where, tags)})"
+
+
+def _told(
+    memory: Memory, session: str, query: str, limit: int, seen: Seen, owned: Callable[[int], bool]
+) -> list[str]:
+    """Compartments, each with the range that opens what it tells."""
+    lines: list[str] = []
+    best = 0.0
+    for found in memory.compartments.search(session, query, limit):
+        best = best or found.score
+        if found.score < max(NEAR, best / 2):
+            break
+        ends = {tag for run in found.tags for tag in run}
+        another = found.session == session and (ends <= seen.tags or not all(map(owned, ends)))
+        if another or found.text in seen.text:
+            continue
+        tags = f"{found.first}-{found.last}"
+        where = f'told: ctx_expand(tags="{tags}")'
+        if found.session != session:
+            where = f'told of another session: ctx_expand(tags="{tags}", session={found.session!r})'
+        lines.append(f"{where}: {found.title}: {snippet(found.text, query)}")
+    return lines
 
 
 def _messages(

@@ -34,7 +34,10 @@ def test_c12_c13_facts_are_seen_edited_carried_and_forgotten(
     port, naming = (row["id"] for row in rows)
     assert "变量名用小写 [snake_case]" in told(capsys, "list", "--category", "naming")
     assert "5432" in told(capsys, "search", "which port?", "-k", "1")
-    assert "trust          agent" in told(capsys, "show", port)
+    shown = told(capsys, "show", port)
+    assert "trust          agent" in shown
+    assert "found          " in shown
+    assert "recalled       0" in shown
     assert "5433" in told(capsys, "edit", port, "the port is 5433", "--importance", "90")
     assert "archived" in told(capsys, "list", "--all")
     assert "3 facts written to memory" in told(capsys, "export")

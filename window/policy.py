@@ -66,6 +66,8 @@ class WindowPolicy:
             False has it called in line at COMPACT and nowhere else: every run gives the same calls, in the
             same order, and the step waits. Without a summarizer there is nothing to wait for either way.
         governance: Tokens that governance may spend on models of its own in a session; None is no cap.
+        remind: Messages after which the next one of the user's asks the model whether there is anything to
+            remember (C17); 0 never asks.
         provider: The row of `window/providers.py` that holds, such as "vllm" for a server whose templates
             alternate roles; None finds it from the model.
     """
@@ -86,6 +88,7 @@ class WindowPolicy:
     summarise: Literal["line", "cold", "never"] = "line"
     background: bool = True
     governance: int | None = 2_000_000
+    remind: int = 0
     provider: str | None = None
 
     def __post_init__(self) -> None:
@@ -107,6 +110,8 @@ class WindowPolicy:
         for name in ("keep_messages", "keep_tags", "keep_tokens", "min_result", "min_arguments", "arrival"):
             if getattr(self, name) < 1:
                 raise PolicyError(f"{name}={getattr(self, name)!r} must be at least 1")
+        if self.remind < 0:
+            raise PolicyError(f"remind={self.remind!r} cannot be negative; 0 never reminds")
         if not 0 < self.history < 0.5:
             raise PolicyError(f"history={self.history!r} is a share of the window between 0 and 0.5")
         if self.summarise not in ("line", "cold", "never"):

@@ -28,6 +28,7 @@ FILES = (
     "memory",
     "turn",
     "words",
+    "told",
     "runs",
     "delegations",
     "shelf",
@@ -56,6 +57,10 @@ def test_the_memory_of_a_release_is_read_in_full(frozen: Path) -> None:
         assert pages == [make.read_log(page) for page in range(1, make.PAGES + 1)]
         assert memory.archive.compartments("monday")
         assert memory.archive.search("monday", "5432")
+        assert memory.compartments.search("monday", "5432") == []  # no project had sessions yet
+        memory.sessions.claim("monday")
+        assert memory.compartments.search("monday", "which port?")
+        assert memory.compartments.unindexed() == []
         assert {(f.category, f.content) for f in memory.facts.list()} == {
             (Category.CONFIG_VALUES, "The database listens on port 5432."),
             (Category.CONSTRAINTS, "Never restart the database."),
@@ -121,8 +126,16 @@ def _use(memory: Memory, file: str) -> object:
         "sessions": lambda: memory.sessions.newest(),
         "dreams": lambda: _used(Dreamer(memory)),
         "words": lambda: memory.facts.write("a fact", "NAMING"),
+        "told": lambda: _told(memory),
     }
     return uses.get(file, uses["words"])()
+
+
+def _told(memory: Memory) -> int:
+    memory.archive.append("s", [HumanMessage("a")])
+    memory.sessions.claim("s")
+    memory.archive.put_compartment("s", {"first": 1, "last": 1, "p1": "a"})
+    return len(memory.compartments.search("s", "a"))
 
 
 def _used(dreams: Dreamer) -> Dreamer:
@@ -150,8 +163,8 @@ def test_no_file_is_without_a_test_of_its_version(tmp_path: Path) -> None:
     assert {"memory", *files} == {path.stem for path in tmp_path.glob("*.sqlite")} == set(FILES)
 
 
-# The index by words is built anew, as Chroma's is: nothing in it that the store has not.
-@pytest.mark.parametrize("file", [name for name in FILES if name != "words"])
+# Indexes by words are built anew, as Chroma's is: nothing in them that the store or the archive has not.
+@pytest.mark.parametrize("file", [name for name in FILES if name not in ("words", "told")])
 def test_a_newer_file_is_refused_and_left_as_it_is(tmp_path: Path, file: str) -> None:
     with Memory(tmp_path) as memory:
         _use(memory, file)
