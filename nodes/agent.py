@@ -15,7 +15,7 @@ from headwater.memory.ledger import Short, Spend
 from headwater.nodes.binding import head_moved
 from headwater.nodes.engine import Engine, live, saved
 from headwater.nodes.events import emit
-from headwater.nodes.faults import capped, is_malformed, lower_cap, overflow_in, said_malformed, with_note
+from headwater.nodes.faults import by_another, capped, is_malformed, lower_cap, overflow_in, said_malformed, with_note
 from headwater.nodes.offload import apply_edits
 from headwater.nodes.placed import Placed
 from headwater.nodes.purse import (
@@ -147,10 +147,13 @@ def exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
             requested=overflow.requested,
             attempt=attempt,
         )
-        if overflow.kind == "output" and attempt < MAX_RETRIES and lower_cap(engine, frame, tokens, overflow):
+        foreign = by_another(engine, answer)
+        cap = overflow._replace(limit=None) if foreign else overflow
+        if overflow.kind == "output" and attempt < MAX_RETRIES and lower_cap(engine, frame, tokens, cap):
             # The cap is the cause: history stays as it is (case 57).
             continue
-        frame = _refused(engine, frame, tokens, overflow)
+        if not foreign:
+            frame = _refused(engine, frame, tokens, overflow)
         frame, more = _shrink(engine, frame, messages, tokens, overflow)
         edits |= more
         if attempt == MAX_RETRIES or not more:
