@@ -11,6 +11,7 @@ def delete_session(memory: Memory, session: str, *, referred: bool = False) -> l
     whose conclusion another one holds, since its evidence is open there, unless `referred`.
     """
     memory.shelf.drop(session)
+    memory.frames.forget(session)
     memory.sessions.forget(session)
     if memory.ledger.parents(session) and not referred:
         return []

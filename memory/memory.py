@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from headwater.memory.archive import Archive
 from headwater.memory.artifacts import Artifacts
 from headwater.memory.commits import Commits
+from headwater.memory.frames import Frames
 from headwater.memory.ledger import Ledger
 from headwater.memory.limits import Limits, Scales
 from headwater.memory.project_docs import ProjectDocs
@@ -71,6 +72,7 @@ class Memory:
         self.runs: Runs = Runs(self.root / "runs.sqlite")
         self.ledger: Ledger = Ledger(self.root / "delegations.sqlite")
         self.shelf: Shelf = Shelf(self.root / "shelf.sqlite", self.archive)
+        self.frames: Frames = Frames(self.root / "frames.sqlite")
         self.scales: Scales = Scales(self.root / "scales.json")
         self.sessions: Sessions = Sessions(self.root / "sessions.sqlite", tenant=tenant, project=project)
         if repository is None:
@@ -114,7 +116,7 @@ class Memory:
                     project=self.project,
                     user_profile=self.user_profile,
                 )
-                for part in ("archive", "artifacts", "limits", "scales", "runs", "ledger", "shelf"):
+                for part in ("archive", "artifacts", "limits", "scales", "runs", "ledger", "shelf", "frames"):
                     setattr(twin, part, getattr(self, part))
             self._tenants[tenant] = twin
             while len(self._tenants) > _TENANTS:
@@ -140,6 +142,7 @@ class Memory:
             self.artifacts.close()
             self.ledger.close()
             self.shelf.close()
+            self.frames.close()
 
     def __enter__(self) -> Memory:
         return self

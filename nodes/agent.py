@@ -16,6 +16,7 @@ from headwater.nodes.binding import head_moved
 from headwater.nodes.engine import Engine, live, saved
 from headwater.nodes.events import emit
 from headwater.nodes.faults import by_another, capped, is_malformed, lower_cap, overflow_in, said_malformed, with_note
+from headwater.nodes.handover import keep
 from headwater.nodes.offload import apply_edits
 from headwater.nodes.placed import Placed
 from headwater.nodes.purse import (
@@ -164,7 +165,9 @@ def exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
             return saved(frame, edits=edits, step={"refused": {"tokens": tokens, "limit": overflow.limit}})
     assert isinstance(answer, AIMessage)
     made = _Answered(answer, tokens, last, asked, short)
-    return _ended(engine, frame, state, purse, made, edits)
+    update = _ended(engine, frame, state, purse, made, edits)
+    keep(engine, state, update, config)
+    return update
 
 
 class _Answered(NamedTuple):
@@ -194,8 +197,8 @@ def _ended(
     answer = _cut(answer, short)
     paid = spend_of(engine.prices, answer, tokens)
     if purse.pays:
-        keep = step_of(engine.prices, int(paid.tokens), engine.reserve)
-        purse.after(paid, keep if answer.tool_calls else Spend())
+        held = step_of(engine.prices, int(paid.tokens), engine.reserve)
+        purse.after(paid, held if answer.tool_calls else Spend())
     used = dict(state.get("purse") or {})
     used["steps"] = used.get("steps", 0) + 1
     used["tokens"] = used.get("tokens", 0) + int(paid.tokens)

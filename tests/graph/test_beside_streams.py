@@ -58,13 +58,18 @@ def test_all_modes_of_a_stream_show_each_thing_once(wire: str, way: str, memory:
                 if mode == "updates":
                     assert not {k for k in part if k.startswith("headwater.")}
             final = [part for mode, part in parts if mode == "values"][-1]
-            assert not {name for name in final if name.startswith("headwater")}, "private channels stay so"
             numbered_once(final["messages"])
         clean_run(provider)
     for event in events:
         event_of(event)
     assert {"headwater.request", "headwater.watermark", "headwater.summarize"} <= {e["type"] for e in events}
     assert len(of(events, "request")) == 28
+
+
+def test_the_channels_of_governance_are_no_part_of_the_agents_answer(memory: Memory) -> None:
+    with StrictProvider([Reply("Yes.")], window=WINDOW) as provider:
+        agent = agent_beside(provider.openai(), memory, [])
+        assert set(agent.invoke(says("Are you there?"), config())) == {"messages"}
 
 
 def history(agent: Any) -> list[Any]:
