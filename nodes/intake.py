@@ -13,7 +13,7 @@ from langchain_core.runnables import RunnableConfig
 from headwater.memory import ArtifactError, StorageError
 from headwater.nodes.engine import Engine, live, revised, saved
 from headwater.nodes.events import emit
-from headwater.nodes.handover import brought, confirmed, handed, numbers_of, taken_up
+from headwater.nodes.handover import brought, confirmed, handed, numbers_of, place_of, taken_up
 from headwater.nodes.hint import hint_for
 from headwater.nodes.recall import fold
 from headwater.nodes.state import Node, NodeState, State, Update
@@ -22,7 +22,7 @@ from headwater.nodes.unshelve import in_order, joined, unshelved
 from headwater.window.clean import clean
 from headwater.window.cues import language_of
 from headwater.window.face import text_of
-from headwater.window.frame import Frame, Pin
+from headwater.window.frame import Frame, Pass, Pin
 from headwater.window.marks import TagError, parse_ranges, stamp, strip_echo, tag_of
 from headwater.window.pins import add_pins, pins_of
 from headwater.window.stubs import is_only_stub, stub
@@ -46,6 +46,9 @@ def intake(engine: Engine) -> Node:
             taken = brought(found, taken)
         else:
             frame, taken = take_in(engine, state, config)
+            if place_of(config) and not state.get("frame"):
+                # An earlier turn of this agent may have sent another prefix: this one is built anew.
+                return saved(frame, step={"pass": str(Pass.FOLD)}, **taken)
         return saved(frame, step={}, **taken)
 
     return node

@@ -32,6 +32,8 @@ class Setup(NamedTuple):
     policy: WindowPolicy
     prices: Prices
     saver: BaseCheckpointSaver[Any] | None = None
+    lead: BaseChatModel | None = None
+    """For what stands above the agents and cannot be governed; its window is large."""
 
 
 Runner = Callable[[Setup], Agent]

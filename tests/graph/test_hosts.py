@@ -17,7 +17,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from headwater import Prices, WindowPolicy, build_agent
 from headwater.graph import GovernanceMiddleware
-from headwater.lab.provider import StrictProvider
+from headwater.lab.provider import ModelSpec, StrictProvider
 from headwater.window.marks import tag_of
 from tests.graph.hosts import (
     SYSTEM,
@@ -122,7 +122,7 @@ def by_supervisor(setup: Setup, output_mode: str, make: Callable[..., Agent] = a
         # It is made of what LangGraph calls deprecated.
         warnings.simplefilter("ignore")
         made: Agent = supervisor.create_supervisor(
-            two_agents(setup, make), model=setup.model, prompt="You lead.", output_mode=output_mode
+            two_agents(setup, make), model=setup.lead, prompt="You lead.", output_mode=output_mode
         ).compile(checkpointer=setup.saver)
     return made
 
@@ -167,7 +167,8 @@ def test_m1_m11_m14_the_promises_hold(
     make, window, kind = RUNNERS[runner]
     work = kind(plan, each)
     with tempfile.TemporaryDirectory() as folder, memory_in(Path(folder)) as memory:
-        with StrictProvider(work, window=window) as provider:
+        lead = {"lead": ModelSpec(200_000)}
+        with StrictProvider(work, window=window, models=lead) as provider:
             agent = make(
                 Setup(
                     client(provider, wire, max_tokens=1_000),
@@ -176,6 +177,7 @@ def test_m1_m11_m14_the_promises_hold(
                     WindowPolicy(window=window),
                     Prices() if cached else UNCACHED,
                     InMemorySaver(),
+                    client(provider, wire, model="lead", max_tokens=1_000),
                 )
             )
             events: list[Event] = []
