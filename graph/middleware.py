@@ -212,8 +212,9 @@ class _Call:
             return self._walk.send(answer), None
         except StopIteration as stop:
             # What the walk says in the model's place is the answer: the window is full, a call unreadable.
-            own = self.response is None or stop.value is not self._said
-            response = ModelResponse(result=[stop.value]) if own else self.response
+            response = self.response
+            if response is None or stop.value is not self._said:
+                response = ModelResponse(result=[stop.value])
             return None, ExtendedModelResponse(response, Command(update=_outward(self.step.update)))
         except Exception:
             self.middleware._failed(self.begun, self.config, self.step)

@@ -15,7 +15,15 @@ from headwater.memory.ledger import Short, Spend
 from headwater.nodes.binding import head_moved
 from headwater.nodes.engine import Engine, live, saved
 from headwater.nodes.events import emit
-from headwater.nodes.faults import by_another, capped, is_malformed, lower_cap, overflow_in, said_malformed, with_note
+from headwater.nodes.faults import (
+    by_another,
+    capped,
+    is_malformed,
+    lower_cap,
+    overflow_in,
+    said_malformed,
+    with_note,
+)
 from headwater.nodes.handover import keep
 from headwater.nodes.offload import apply_edits
 from headwater.nodes.placed import Placed

@@ -116,9 +116,7 @@ def confirmed(engine: Engine, session: str, messages: Sequence[BaseMessage]) -> 
     return [m if tag_of(m) in log and _same(log[tag_of(m)], m) else unstamped(m) for m in messages]
 
 
-def numbers_of(
-    engine: Engine, session: str, fresh: Sequence[BaseMessage], after: int
-) -> list[int]:
+def numbers_of(engine: Engine, session: str, fresh: Sequence[BaseMessage], after: int) -> list[int]:
     """The tags of messages in the order they stand in, archived where they are new.
 
     Args:

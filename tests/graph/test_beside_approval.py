@@ -1,6 +1,5 @@
 """Governance beside a human in the loop: calls wait, are approved, edited, rejected; governance acts once."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -35,9 +34,8 @@ def inspect(number: int) -> str:
 
 
 @pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
+def fresh() -> None:
     ran.clear()
-    yield
 
 
 def two_calls_a_round(request: Request) -> Reply:
@@ -52,9 +50,12 @@ def two_calls_a_round(request: Request) -> Reply:
 
 def answers(kind: str) -> list[dict[str, Any]]:
     """What the human says of two calls."""
-    changed = {"type": "edit", "edited_action": {"name": "inspect", "args": {"number": 7_777}}}
-    refused = {"type": "reject", "message": "Not this one."}
-    approved = {"type": "approve"}
+    changed: dict[str, Any] = {
+        "type": "edit",
+        "edited_action": {"name": "inspect", "args": {"number": 7_777}},
+    }
+    refused: dict[str, Any] = {"type": "reject", "message": "Not this one."}
+    approved: dict[str, Any] = {"type": "approve"}
     return {
         "approve": [approved, approved],
         "edit": [changed, approved],
@@ -127,7 +128,9 @@ def test_calls_that_wait_one_by_one_are_paired(order: str, way: str, memory: Mem
 def test_who_speaks_instead_of_deciding_leaves_a_request_that_is_valid(way: str, memory: Memory) -> None:
     """The calls stay open: the model is told so, and a later decision has nothing to resume."""
     human = HumanInTheLoopMiddleware(interrupt_on={"inspect": True})
-    script = Recorder(lambda request: two_calls_a_round(request) if len(script.requests) < 2 else Reply("So."))
+    script = Recorder(
+        lambda request: two_calls_a_round(request) if len(script.requests) < 2 else Reply("So.")
+    )
     with StrictProvider(script, window=WINDOW) as provider:
         agent = agent_beside(provider.anthropic(max_tokens=500), memory, [human], tools=[inspect])
         asked(agent, "Check 0.", way)

@@ -103,7 +103,9 @@ def test_m18_m19_a_fallback_is_sent_what_fits_its_own_window(
     models = {"big": ModelSpec(32_000), "small": ModelSpec(8_192)}
     script = Recorder(by_model({"big": main, "small": served}))
     with StrictProvider(script, models=models, keep_raw=True) as provider:
-        big, small = (client(provider, w, model=n, max_tokens=500) for w, n in zip(wires, models, strict=True))
+        big, small = (
+            client(provider, w, model=n, max_tokens=500) for w, n in zip(wires, models, strict=True)
+        )
         big.profile, small.profile = {"max_input_tokens": 32_000}, {"max_input_tokens": 8_192}
         agent = agent_beside(
             big, memory, [ModelFallbackMiddleware(small)], policy=WindowPolicy(), tools=[inspector(900)]

@@ -1,4 +1,4 @@
-"""What an agent with governance streams, and where it can be taken up again: nothing twice, each fork valid."""
+"""What an agent with governance streams, and where it is taken up again: nothing twice, each fork valid."""
 
 import asyncio
 import json
@@ -100,7 +100,7 @@ def test_m25_a_fork_from_an_earlier_checkpoint_goes_on_validly_on_the_trunks_pre
         for place in places[::3]:
             before = place.values["messages"]
             exchanges = [x for x in provider.requests if x.status == 200]
-            (was,) = [x for x in exchanges[:20] if _asks(x, before[-1])][:1] or [None]
+            was = next((x for x in exchanges[:20] if _asks(x, before[-1])), None)
             streamed(agent, None, way, config=place.config)
             now = provider.requests[len(exchanges)]
             clean_run(provider)

@@ -140,14 +140,13 @@ RUNNERS: dict[str, tuple[Runner, int, type[Work]]] = {
 
 
 def streamed(agent: Agent, text: str, way: str) -> list[Event]:
-    """The events of one round, sync or async."""
+    """The events of one round, sync or async, of the agents within it too."""
+    more: dict[str, Any] = {"stream_mode": "custom", "subgraphs": True}
     if way == "sync":
-        stream = agent.stream(says(text), config(), stream_mode="custom", subgraphs=True)
-        return [event for _, event in stream]
+        return [part[-1] for part in agent.stream(says(text), config(), **more)]
 
     async def run() -> list[Event]:
-        stream = agent.astream(says(text), config(), stream_mode="custom", subgraphs=True)
-        return [e async for _, e in stream]
+        return [part[-1] async for part in agent.astream(says(text), config(), **more)]
 
     return asyncio.run(run())
 
