@@ -121,9 +121,9 @@ class GovernanceMiddleware(AgentMiddleware[GovernedState, Any, Any]):
             clock=clock,
         )
         self.tools = tools_for(_Desk(self._engines)) if context_tools else []
-        # Steps whose model call failed, by the message they were to answer: a retry goes on from there and
-        # pays for no summary twice.
-        self._unsent: OrderedDict[str, Step] = OrderedDict()
+        # Steps whose model call failed, by session and the message they were to answer: a retry goes on from
+        # there and pays for no summary twice.
+        self._unsent: OrderedDict[tuple[str, str], tuple[State, Step]] = OrderedDict()
 
     @property
     def name(self) -> str:
@@ -180,13 +180,13 @@ class GovernanceMiddleware(AgentMiddleware[GovernedState, Any, Any]):
         """The same."""
         return await asyncio.to_thread(self.after_agent, state, runtime)
 
-    def _resumed(self, log: Sequence[BaseMessage], state: Mapping[str, Any]) -> Step:
-        """The step to walk: a fresh one, or what a failed call left behind."""
-        known = self._unsent.pop(_key(log), None)
-        return known or Step(_inward({**state, "messages": list(log)}))
+    def _resumed(self, begun: State, config: RunnableConfig) -> Step:
+        """The step to walk: a fresh one, or what a call that failed in the very same state left behind."""
+        before, step = self._unsent.pop(_key(begun, config), (None, None))
+        return step if step is not None and before == begun else Step(begun)
 
-    def _failed(self, log: Sequence[BaseMessage], step: Step) -> None:
-        self._unsent[_key(log)] = step
+    def _failed(self, begun: State, config: RunnableConfig, step: Step) -> None:
+        self._unsent[_key(begun, config)] = begun, step
         while len(self._unsent) > _UNSENT:
             self._unsent.popitem(last=False)
 
@@ -199,9 +199,11 @@ class _Call:
         self.request = request
         self.config: RunnableConfig = get_config()
         self.engine = middleware._engines.of(request, middleware._guide)
-        self.log, self.extra = log_of(request)
-        self.step = middleware._resumed(self.log, request.state)
+        log, self.extra = log_of(request)
+        self.begun = _inward({**request.state, "messages": log})
+        self.step = middleware._resumed(self.begun, self.config)
         self.response: ModelResponse[Any] | None = None
+        self._said: AIMessage | None = None
         self._walk: Generator[Effect, Any, AIMessage] = walk(self.engine, self.step, self.config)
 
     def advance(self, answer: Any) -> tuple[Effect | None, ExtendedModelResponse[Any] | None]:
@@ -209,11 +211,13 @@ class _Call:
         try:
             return self._walk.send(answer), None
         except StopIteration as stop:
-            # Without a response nothing was sent: the window is full and the walk says so.
-            response = self.response or ModelResponse(result=[stop.value])
+            # What the walk says in the model's place is the answer: the window is full, a call unreadable.
+            response = self.response
+            if response is None or stop.value is not self._said:
+                response = ModelResponse(result=[stop.value])
             return None, ExtendedModelResponse(response, Command(update=_outward(self.step.update)))
         except Exception:
-            self.middleware._failed(self.log, self.step)
+            self.middleware._failed(self.begun, self.config, self.step)
             raise
 
     def outgoing(self, rendered: list[BaseMessage]) -> ModelRequest[Any]:
@@ -223,7 +227,8 @@ class _Call:
     def answered(self, response: ModelResponse[Any]) -> AIMessage:
         """The model's own message; what else the agent adds to it stays in the response."""
         self.response = response
-        return next(m for m in response.result if isinstance(m, AIMessage))
+        self._said = next(m for m in response.result if isinstance(m, AIMessage))
+        return self._said
 
 
 def _served(effect: Effect, call: _Call, handler: Handler) -> Any:
@@ -275,8 +280,10 @@ class _Desk:
         return latest.texts(frame) if latest is not None else ()
 
 
-def _key(log: Sequence[BaseMessage]) -> str:
-    return (log[-1].id or "") if log else ""
+def _key(state: State, config: RunnableConfig) -> tuple[str, str]:
+    messages = state["messages"]
+    thread = str((config.get("configurable") or {}).get("thread_id", ""))
+    return thread, (messages[-1].id or "") if messages else ""
 
 
 def _inward(state: Mapping[str, Any]) -> State:

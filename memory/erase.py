@@ -14,7 +14,7 @@ from headwater.memory.memory import Memory
 from headwater.memory.notes import export_facts
 
 _FILES = ("memory", "words", "dreams")
-_SESSION_FILES = ("archive", "told", "shelf", "delegations", "runs")
+_SESSION_FILES = ("archive", "told", "shelf", "frames", "delegations", "runs")
 
 
 class Forgotten(NamedTuple):

@@ -12,6 +12,7 @@ def delete_session(memory: Memory, session: str, *, referred: bool = False) -> l
     """
     told = [number for number, _ in memory.archive.compartments(session)]
     memory.shelf.drop(session)
+    memory.frames.forget(session)
     memory.sessions.forget(session)
     if memory.delegations.parents(session) and not referred:
         _lose(memory, session, told)

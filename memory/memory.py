@@ -14,6 +14,7 @@ from headwater.memory.archive import Archive
 from headwater.memory.artifacts import Artifacts
 from headwater.memory.commits import Commits
 from headwater.memory.delegations import Delegations, delegations_in
+from headwater.memory.frames import Frames
 from headwater.memory.ledger import Ledger
 from headwater.memory.limits import Limits, Scales
 from headwater.memory.project_docs import ProjectDocs
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from headwater.memory.facts import Facts
     from headwater.memory.index import Index
 
-_SHARED = ("archive", "artifacts", "limits", "scales", "runs", "ledger", "delegations", "shelf")
+_SHARED = ("archive", "artifacts", "limits", "scales", "runs", "ledger", "delegations", "shelf", "frames")
 _TENANTS = 64
 """Other tenants whose facts are kept open."""
 
@@ -79,6 +80,7 @@ class Memory:
         self.delegations: Delegations = Delegations(delegated)
         self.ledger: Ledger = Ledger(delegated)
         self.shelf: Shelf = Shelf(self.root / "shelf.sqlite", self.archive)
+        self.frames: Frames = Frames(self.root / "frames.sqlite")
         self.scales: Scales = Scales(self.root / "scales.json")
         self.sessions: Sessions = Sessions(self.root / "sessions.sqlite", tenant=tenant, project=project)
         if repository is None:
@@ -134,16 +136,7 @@ class Memory:
                     project=self.project,
                     user_profile=self.user_profile,
                 )
-                for part in (
-                    "archive",
-                    "artifacts",
-                    "limits",
-                    "scales",
-                    "runs",
-                    "ledger",
-                    "delegations",
-                    "shelf",
-                ):
+                for part in _SHARED:
                     setattr(twin, part, getattr(self, part))
             self._tenants[tenant] = twin
             while len(self._tenants) > _TENANTS:
@@ -171,6 +164,7 @@ class Memory:
             self.artifacts.close()
             self.delegations.close()
             self.shelf.close()
+            self.frames.close()
 
     def __enter__(self) -> Memory:
         return self

@@ -16,6 +16,7 @@ from headwater.nodes.binding import head_moved
 from headwater.nodes.engine import Engine, live, saved
 from headwater.nodes.events import emit
 from headwater.nodes.faults import (
+    by_another,
     capped,
     cut_in,
     heard,
@@ -26,6 +27,7 @@ from headwater.nodes.faults import (
     said_malformed,
     with_note,
 )
+from headwater.nodes.handover import keep
 from headwater.nodes.offload import apply_edits
 from headwater.nodes.placed import Placed
 from headwater.nodes.purse import (
@@ -163,10 +165,13 @@ def exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
             requested=overflow.requested,
             attempt=attempt,
         )
-        if overflow.kind == "output" and attempt < MAX_RETRIES and lower_cap(engine, frame, tokens, overflow):
+        foreign = by_another(engine, answer)
+        cap = overflow._replace(limit=None) if foreign else overflow
+        if overflow.kind == "output" and attempt < MAX_RETRIES and lower_cap(engine, frame, tokens, cap):
             # The cap is the cause: history stays as it is (case 57).
             continue
-        frame = _refused(engine, frame, tokens, overflow)
+        if not foreign:
+            frame = _refused(engine, frame, tokens, overflow)
         frame, more = _shrink(engine, frame, messages, tokens, overflow)
         edits |= more
         if full and not more:
@@ -180,7 +185,9 @@ def exchange(engine: Engine, state: State, config: RunnableConfig) -> Exchange:
             return saved(frame, edits=edits, step={"refused": {"tokens": tokens, "limit": overflow.limit}})
     assert isinstance(answer, AIMessage)
     made = _Answered(answer, tokens, last, prefix, asked, short, tuple(unread))
-    return _ended(engine, frame, state, purse, made, edits)
+    update = _ended(engine, frame, state, purse, made, edits)
+    keep(engine, state, update, config)
+    return update
 
 
 class _Answered(NamedTuple):
@@ -223,8 +230,8 @@ def _ended(
     last = spend_of(engine.prices, answer, tokens)
     paid = Spend(*map(sum, zip(*made.unread, last, strict=True)))
     if purse.pays:
-        keep = step_of(engine.prices, int(last.tokens), engine.reserve)
-        purse.after(paid, keep if answer.tool_calls else Spend())
+        held = step_of(engine.prices, int(last.tokens), engine.reserve)
+        purse.after(paid, held if answer.tool_calls else Spend())
     used = dict(state.get("purse") or {})
     used["steps"] = used.get("steps", 0) + int(paid.steps)
     used["tokens"] = used.get("tokens", 0) + int(paid.tokens)

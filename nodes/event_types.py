@@ -293,6 +293,14 @@ class ClaimFailed(TypedDict):
     error: str
 
 
+class FrameLost(TypedDict):
+    """An agent within another graph could not put its frame by; its next turn begins anew."""
+
+    type: Literal["headwater.frame_lost"]
+    session: str
+    error: str
+
+
 class Halt(TypedDict):
     """The request cannot fit; none was sent."""
 
@@ -341,6 +349,7 @@ Event = Union[  # noqa: UP007 - read at run time, member by member
     HintFailed,
     Reminder,
     ClaimFailed,
+    FrameLost,
     Halt,
     Spending,
 ]

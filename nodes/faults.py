@@ -1,5 +1,6 @@
 """What can be wrong with an answer and what is done: refusals, silent overflows, unreadable calls."""
 
+import json
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
@@ -12,6 +13,7 @@ from headwater.window.face import text_of
 from headwater.window.frame import Frame
 from headwater.window.overflow import Overflow, parse_overflow, silent_overflow
 from headwater.window.providers import cap_name
+from headwater.window.sizes import model_name
 
 MIN_OUTPUT = 256
 _NOTE = (
@@ -82,6 +84,20 @@ def note_larger(engine: Engine, frame: Frame, answer: AIMessage) -> None:
     charged = answer.usage_metadata["input_tokens"] if answer.usage_metadata else 0
     if charged > engine.window.tokens:
         emit("window_larger", session=frame.session, assumed=engine.window.tokens, reported=charged)
+
+
+def by_another(engine: Engine, answer: AIMessage | Exception) -> bool:
+    """Whether a refusal is another model's: one that was asked in the place of the engine's own.
+
+    The client's error holds the request it sent; where it does not, the model is taken for the engine's.
+    """
+    sent = getattr(getattr(answer, "request", None), "content", None)
+    try:
+        body = json.loads(sent) if sent else {}
+    except ValueError:
+        return False
+    named = body.get("model") if isinstance(body, dict) else None
+    return bool(named) and named != model_name(engine.model)
 
 
 def lower_cap(engine: Engine, frame: Frame, tokens: int, overflow: Overflow) -> bool:

@@ -13,6 +13,7 @@ from langchain_core.runnables import RunnableConfig
 from headwater.memory import ArtifactError, StorageError
 from headwater.nodes.engine import Engine, live, revised, saved
 from headwater.nodes.events import emit
+from headwater.nodes.handover import brought, confirmed, handed, numbers_of, place_of, taken_up
 from headwater.nodes.hint import hint_for
 from headwater.nodes.recall import fold
 from headwater.nodes.reminder import reminder_for
@@ -22,8 +23,8 @@ from headwater.nodes.unshelve import in_order, joined, unshelved
 from headwater.window.clean import clean
 from headwater.window.cues import language_of
 from headwater.window.face import text_of
-from headwater.window.frame import Frame, Pin
-from headwater.window.marks import TagError, parse_ranges, stamp, strip_echo, tag_of, unstamped
+from headwater.window.frame import Frame, Pass, Pin
+from headwater.window.marks import TagError, parse_ranges, stamp, strip_echo, tag_of
 from headwater.window.pins import add_pins, pins_of
 from headwater.window.stubs import is_only_stub, stub
 from headwater.window.tokens import count_text
@@ -38,34 +39,54 @@ def intake(engine: Engine) -> Node:
     """A node that takes in what is new since the last step."""
 
     def node(state: NodeState, config: RunnableConfig) -> Update:
-        shelved = unshelved(engine, state, config)
-        if shelved is None:
-            frame, taken = take_in(engine, state, config)
-        else:
+        if (shelved := unshelved(engine, state, config)) is not None:
             frame, taken = take_in(engine, joined(shelved, state), config)
             taken = in_order(shelved, state, taken)
+        elif (found := handed(engine, state, config)) is not None:
+            frame, taken = take_in(engine, taken_up(found, state), config, len(found.fresh))
+            taken = brought(found, taken)
+        else:
+            frame, taken = take_in(engine, state, config)
+            if place_of(config) and not state.get("frame"):
+                # An earlier turn of this agent may have sent another prefix: this one is built anew.
+                return saved(frame, step={"pass": str(Pass.FOLD)}, **taken)
         return saved(frame, step={}, **taken)
 
     return node
 
 
-def take_in(engine: Engine, state: State, config: RunnableConfig) -> tuple[Frame, Update]:
-    """Archive and number what is new; the frame, and the channels that carry it."""
+def take_in(
+    engine: Engine, state: State, config: RunnableConfig, new: int | None = None
+) -> tuple[Frame, Update]:
+    """Archive and number what is new; the frame, and the channels that carry it.
+
+    Args:
+        engine: Whose archive it goes to.
+        state: The agent's.
+        config: The run's.
+        new: How many messages at the end are new to this agent; None for those without a number.
+    """
     messages = live(state)
     frame = engine.frame(state, config)
     begins = not frame.revision
     frame = _begin(engine, frame, messages) if begins else _healed(engine, frame)
-    fresh = messages if begins and not _numbered_here(engine, frame, messages) else _unnumbered(messages)
+    # Without a checkpointer a caller hands in the messages again: they are read as at the first time.
+    if begins:
+        fresh = confirmed(engine, frame.session, messages)
+    else:
+        fresh = messages[len(messages) - new :] if new is not None else _unnumbered(messages)
     if not fresh:
         return frame, {}
-    tags = engine.memory.archive.append(frame.session, [unstamped(m) for m in fresh])
+    older = messages[: len(messages) - len(fresh)]
+    tags = numbers_of(engine, frame.session, fresh, max(map(tag_of, older), default=frame.boundary))
     _claim(engine, frame)
-    numbered = [_received(engine, m, tag, frame.session) for m, tag in zip(fresh, tags, strict=True)]
-    # Without a checkpointer a caller hands in the messages again: they are read as at the first time.
-    seen = [*messages[: len(messages) - len(fresh)], *numbered] if begins else numbered
-    frame = _lead(engine, frame, messages, seen)
+    numbered = [
+        m if tag_of(m) == tag else _received(engine, m, tag, frame.session)
+        for m, tag in zip(fresh, tags, strict=True)
+    ]
+    frame = _lead(engine, frame, messages, numbered)
     frame = _reduce(frame, messages, numbered)
-    frame, hints = _pin(engine, frame, seen, state.get("pins") or [])
+    frame, hints = _pin(engine, frame, numbered, state.get("pins") or [])
     for said in () if begins else (hint_for, reminder_for):
         if shown := said(engine, frame, messages, numbered):
             tag, text = shown
@@ -96,15 +117,6 @@ def _unnumbered(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
         fresh.append(message)
     fresh.reverse()
     return fresh
-
-
-def _numbered_here(engine: Engine, frame: Frame, messages: Sequence[BaseMessage]) -> bool:
-    """Whether the numbers that messages bring along are of this session, and not of one they came from."""
-    brought = {tag_of(m): m.id for m in messages if tag_of(m)}
-    if not brought:
-        return True
-    log = dict(engine.memory.archive.read(frame.session, min(brought), max(brought)))
-    return all(tag in log and log[tag].id == known for tag, known in brought.items())
 
 
 def _healed(engine: Engine, frame: Frame) -> Frame:

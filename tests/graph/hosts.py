@@ -32,6 +32,8 @@ class Setup(NamedTuple):
     policy: WindowPolicy
     prices: Prices
     saver: BaseCheckpointSaver[Any] | None = None
+    lead: BaseChatModel | None = None
+    """For what stands above the agents and cannot be governed; its window is large."""
 
 
 Runner = Callable[[Setup], Agent]
@@ -70,6 +72,49 @@ class Work:
         return [body(number, words) for number, words in self.made]
 
 
+@dataclass
+class Shared(Work):
+    """The same work done by two agents that hand over to one another: a swarm, or under a supervisor.
+
+    In each request the agent has the tools that are its own; the supervisor has nothing but handoffs.
+    """
+
+    every: int = 2
+    """Batches that an agent does before it hands over."""
+    turns: int = 0
+    done: int = 0
+
+    def __call__(self, request: Request) -> Reply:
+        handoffs = sorted(name for name in request.tools if name.startswith("transfer_to_"))
+        if "inspect" not in request.tools:
+            return self._supervise(request, handoffs)
+        if handoffs and self._left and self.done >= self.every:
+            # A swarm: the other one goes on.
+            self.requests.append(request)
+            self.done = 0
+            return Reply("", (ToolCall(handoffs[0], {}),))
+        if not handoffs and self.done >= self.every:
+            self.requests.append(request)
+            self.done = 0
+            return Reply("My part is done.")
+        self.done += 1
+        return super().__call__(request)
+
+    def _supervise(self, request: Request, handoffs: Sequence[str]) -> Reply:
+        """The agents by turns, as long as there is work and in each round at least one."""
+        newest = max(i for i, row in enumerate(request.messages) if row["role"] == "user")
+        if not self._left and len(request.messages) > newest + 1:
+            return Reply("This round is done.")
+        self.turns += 1
+        self.done = 0
+        return Reply("", (ToolCall(handoffs[self.turns % 2], {}),))
+
+
+def speaker(request: Request) -> str:
+    """Which agent asks, where several share a session: each has a prompt of its own."""
+    return request.system.partition("\n")[0]
+
+
 def nothing_is_lost(memory: Memory, work: Work, session: str) -> None:
     """Promise 1: every result is in the archive byte for byte, and every stub shown names its own bytes."""
     log = memory.archive.read(session, 1, memory.archive.last(session))
@@ -85,11 +130,13 @@ def nothing_moves_while_warm(events: Sequence[Event], work: Work) -> None:
     """Promise 2: on a DEFER pass the previous request is a prefix of the new one."""
     asked = of(events, "request")
     assert len(asked) == len(work.requests), "the model is called exactly once a step"
-    for number in range(1, len(asked)):
-        before, now = work.requests[number - 1], work.requests[number]
-        if asked[number]["kind"] == "defer":
+    last: dict[str, Request] = {}
+    for event, now in zip(asked, work.requests, strict=True):
+        before = last.get(speaker(now))
+        if event["kind"] == "defer" and before is not None:
             assert now.system == before.system
             assert list(now.messages[: len(before.messages)]) == list(before.messages)
+        last[speaker(now)] = now
 
 
 def pins_stay_in_sight(work: Work) -> None:

@@ -2,7 +2,9 @@
 
 import asyncio
 import tempfile
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,13 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from headwater import Prices, WindowPolicy, build_agent
 from headwater.graph import GovernanceMiddleware
-from headwater.lab.provider import StrictProvider
+from headwater.lab.provider import ModelSpec, StrictProvider
+from headwater.window.marks import tag_of
 from tests.graph.hosts import (
     SYSTEM,
     Runner,
     Setup,
+    Shared,
     Work,
     nothing_is_lost,
     nothing_moves_while_warm,
@@ -78,21 +82,71 @@ def by_deepagents(setup: Setup) -> Agent:
     return made
 
 
-RUNNERS: dict[str, tuple[Runner, int]] = {
-    "graph": (by_graph, 8_192),
-    "middleware": (by_middleware, 8_192),
+def two_agents(setup: Setup, make: Callable[..., Agent], handoff: Any = None) -> list[Agent]:
+    """Two agents of one conversation, each with governance of its own."""
+    found = []
+    for name, other in (("alice", "bob"), ("bob", "alice")):
+        tools = [*setup.tools, *([handoff(agent_name=other)] if handoff else [])]
+        found.append(make(setup._replace(tools=tools, saver=None), name, f"You are {name}.\n{SYSTEM}"))
+    return found
+
+
+def as_middleware(setup: Setup, name: str, prompt: str) -> Agent:
+    return create_agent(
+        setup.model, list(setup.tools), system_prompt=prompt, name=name, middleware=[governed(setup)]
+    )
+
+
+def as_graph(setup: Setup, name: str, prompt: str) -> Agent:
+    return build_agent(
+        setup.model,
+        tools=setup.tools,
+        system_prompt=prompt,
+        memory=setup.memory,
+        policy=setup.policy,
+        prices=setup.prices,
+        name=name,
+    )
+
+
+def by_swarm(setup: Setup, make: Callable[..., Agent] = as_middleware) -> Agent:
+    swarm = pytest.importorskip("langgraph_swarm", reason="needs langgraph-swarm")
+    agents = two_agents(setup, make, swarm.create_handoff_tool)
+    made: Agent = swarm.create_swarm(agents, default_active_agent="alice").compile(checkpointer=setup.saver)
+    return made
+
+
+def by_supervisor(setup: Setup, output_mode: str, make: Callable[..., Agent] = as_middleware) -> Agent:
+    supervisor = pytest.importorskip("langgraph_supervisor", reason="needs langgraph-supervisor")
+    with warnings.catch_warnings():
+        # It is made of what LangGraph calls deprecated.
+        warnings.simplefilter("ignore")
+        made: Agent = supervisor.create_supervisor(
+            two_agents(setup, make), model=setup.lead, prompt="You lead.", output_mode=output_mode
+        ).compile(checkpointer=setup.saver)
+    return made
+
+
+RUNNERS: dict[str, tuple[Runner, int, type[Work]]] = {
+    "graph": (by_graph, 8_192, Work),
+    "middleware": (by_middleware, 8_192, Work),
     # Its prompt and its own tools take 7,000 tokens by themselves.
-    "deepagents": (by_deepagents, 24_000),
+    "deepagents": (by_deepagents, 24_000, Work),
+    "swarm": (by_swarm, 8_192, Shared),
+    "swarm of graphs": (partial(by_swarm, make=as_graph), 8_192, Shared),
+    "supervisor": (partial(by_supervisor, output_mode="last_message"), 8_192, Shared),
+    "supervisor, all told": (partial(by_supervisor, output_mode="full_history"), 8_192, Shared),
 }
 
 
 def streamed(agent: Agent, text: str, way: str) -> list[Event]:
-    """The events of one round, sync or async."""
+    """The events of one round, sync or async, of the agents within it too."""
+    more: dict[str, Any] = {"stream_mode": "custom", "subgraphs": True}
     if way == "sync":
-        return list(agent.stream(says(text), config(), stream_mode="custom"))
+        return [part[-1] for part in agent.stream(says(text), config(), **more)]
 
     async def run() -> list[Event]:
-        return [e async for e in agent.astream(says(text), config(), stream_mode="custom")]
+        return [part[-1] async for part in agent.astream(says(text), config(), **more)]
 
     return asyncio.run(run())
 
@@ -109,10 +163,11 @@ def streamed(agent: Agent, text: str, way: str) -> list[Event]:
 def test_m1_m11_m14_the_promises_hold(
     runner: str, way: str, plan: list[list[int]], each: int, wire: str, cached: bool
 ) -> None:
-    make, window = RUNNERS[runner]
-    work = Work(plan, each)
+    make, window, kind = RUNNERS[runner]
+    work = kind(plan, each)
     with tempfile.TemporaryDirectory() as folder, memory_in(Path(folder)) as memory:
-        with StrictProvider(work, window=window) as provider:
+        lead = {"lead": ModelSpec(200_000)}
+        with StrictProvider(work, window=window, models=lead) as provider:
             agent = make(
                 Setup(
                     client(provider, wire, max_tokens=1_000),
@@ -121,6 +176,7 @@ def test_m1_m11_m14_the_promises_hold(
                     WindowPolicy(window=window),
                     Prices() if cached else UNCACHED,
                     InMemorySaver(),
+                    client(provider, wire, model="lead", max_tokens=1_000),
                 )
             )
             events: list[Event] = []
@@ -130,4 +186,6 @@ def test_m1_m11_m14_the_promises_hold(
         nothing_is_lost(memory, work, "t")
         nothing_moves_while_warm(events, work)
         pins_stay_in_sight(work)
-        numbered_once(agent.get_state(config()).values["messages"])
+        messages = agent.get_state(config()).values["messages"]
+        # A conversation that several share is not ours: what no agent has given back has no number there.
+        numbered_once(messages if kind is Work else [m for m in messages if tag_of(m)])

@@ -86,7 +86,7 @@ def test_a_tenant_of_a_server_shares_all_but_facts_and_sessions(tmp_path: Path) 
     with Memory(tmp_path, index=LexicalIndex(tmp_path / "w.sqlite"), user_profile=True) as server:
         tenant = server.of_tenant("acme")
         assert server.of_tenant("acme") is tenant
-        for part in ("archive", "artifacts", "limits", "scales", "runs", "ledger", "shelf"):
+        for part in ("archive", "artifacts", "limits", "scales", "runs", "ledger", "shelf", "frames"):
             assert getattr(tenant, part) is getattr(server, part)
         assert tenant.user_profile
         server.sessions.claim("ours")

@@ -32,6 +32,7 @@ FILES = (
     "runs",
     "delegations",
     "shelf",
+    "frames",
     "sessions",
     "dreams",
 )
@@ -122,6 +123,7 @@ def _use(memory: Memory, file: str) -> object:
         "artifacts": lambda: memory.artifacts.retain(memory.artifacts.put("a"), "s", 1),
         "runs": lambda: memory.runs.standing("s"),
         "delegations": lambda: memory.delegations.concluded("s"),
+        "frames": lambda: memory.frames.keep("s", "a", "m", {}),
         "shelf": lambda: memory.shelf.get("s"),
         "sessions": lambda: memory.sessions.newest(),
         "dreams": lambda: _used(Dreamer(memory)),
