@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
-from langchain_core.tools import tool
 
 from benchmarks.ablation import page as ablation_page
 from benchmarks.economy import ThresholdPolicy
