@@ -12,7 +12,6 @@ from headwater.lab.recording import Session
 from headwater.lab.replay import ReplayReport
 from headwater.lab.trace import BLOCKS
 from headwater.window.compartments import history_tiers
-from headwater.window.policy import WindowPolicy
 from headwater.window.tokens import count_text
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ def page_data(report: ReplayReport, rows: "Sequence[Row]" = ()) -> dict[str, Any
             for f in found[:_FINDINGS]
         ],
         "facts": [[where, kind, text[:300]] for where, kind, text in facts[:_FACTS]],
-        "compartments": _compartments(report, account),
+        "compartments": _compartments(report),
         "tree": _tree(report.session) if report.session else {"name": report.name, "children": []},
     }
 
@@ -136,11 +135,11 @@ def _step(step: Step, account: Account) -> dict[str, Any]:
     }
 
 
-def _compartments(report: ReplayReport, account: Account) -> list[dict[str, Any]]:
+def _compartments(report: ReplayReport) -> list[dict[str, Any]]:
     parts = report.compartments
     if not parts:
         return []
-    budget = int(WindowPolicy().history * report.window)
+    budget = int(report.policy.history * report.window)
     tiers = history_tiers(parts, budget)
     shown = []
     for part, tier in zip(parts, tiers, strict=True):

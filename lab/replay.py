@@ -53,6 +53,7 @@ class ReplayReport:
         survived: The session's facts by where they were at the end.
         compartments: The told history, in order.
         session: What was replayed.
+        policy: By which.
     """
 
     name: str
@@ -75,6 +76,7 @@ class ReplayReport:
     survived: Survival = field(default_factory=Survival, repr=False)
     compartments: tuple[Compartment, ...] = field(default=(), repr=False)
     session: Session | None = field(default=None, repr=False)
+    policy: WindowPolicy = field(default_factory=WindowPolicy, repr=False)
 
     @property
     def timeline(self) -> tuple[Step, ...]:
@@ -216,6 +218,7 @@ def replay(
         survived=survived,
         compartments=told_parts,
         session=session,
+        policy=policy,
     )
 
 

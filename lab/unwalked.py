@@ -1,8 +1,8 @@
-"""Requests past the OpenAI client's walk over typed messages: it changes nothing and takes most of the time.
+"""Requests past the OpenAI client's walk over typed messages: most of a replay's time, and nothing changed.
 
 The client looks at every value of `messages` and `tools` for keys that are spelt otherwise on the wire, on
 every step anew; chat requests have none. What is handed over as `extra_body`, its parameter for what it does
-not know, goes out as it is and in the same place, so the bytes are the same (tests/lab/test_unwalked.py).
+not know, goes out as it is and in the same place: the bytes are the same (tests/lab/test_unwalked.py).
 """
 
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ _WALKED = ("messages", "tools")
 
 
 class Unwalked(NamedTuple):
-    """A chat client's `completions`, sync or async; the long parts of a request go out as they are."""
+    """A chat client's `completions`, sync or async; a request's long parts go out as they are."""
 
     completions: Any
 
@@ -25,6 +25,5 @@ class Unwalked(NamedTuple):
         parts = {name: request[name] for name in _WALKED if name in request}
         # An empty list keeps each part's place in the body.
         short = request | dict.fromkeys(parts, ())
-        return self.completions.create(
-            **short | {"extra_body": {**parts, **(request.get("extra_body") or {})}}
-        )
+        short["extra_body"] = parts | dict(request.get("extra_body") or {})
+        return self.completions.create(**short)

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -16,8 +17,8 @@ from headwater.lab.compare import compare
 from headwater.lab.live import LivePage, LiveWindow, Watched, columns
 from headwater.lab.page import NothingToShow, page_data, page_of, write_page
 from headwater.lab.plot import plot_window
-from headwater.lab.replay import ReplayReport
-from headwater.window import Prices
+from headwater.lab.replay import ReplayReport, replay
+from headwater.window import Prices, WindowPolicy
 from tests.lab.test_account import played, session
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -53,6 +54,15 @@ def test_the_page_shows_the_figures_of_the_report(report: ReplayReport) -> None:
     assert tiles["t_lost"] == 0
     assert tiles["t_refused"] == 0
     assert json.loads(json.dumps(data)) == data
+
+
+def test_the_tiers_shown_are_those_of_the_policy_that_was_replayed() -> None:
+    wide = replay(session(60), WindowPolicy(window=8_000), Prices())
+    narrow = replace(wide, policy=WindowPolicy(window=8_000, history=0.01))
+    assert wide.policy.window == 8_000
+    assert len(wide.compartments) > 1
+    tiers = [[part["tier"] for part in page_data(report)["compartments"]] for report in (wide, narrow)]
+    assert sum(tiers[0]) < sum(tiers[1])
 
 
 def test_a_recorded_text_cannot_break_out_of_the_page(report: ReplayReport) -> None:

@@ -41,7 +41,7 @@ def log(text: str, place: str) -> list[BaseMessage]:
 
 @settings(max_examples=25, deadline=None)
 @given(WORDS, WORDS)
-def test_c18_any_request_goes_out_with_the_same_bytes(text: str, place: str) -> None:
+def test_any_request_goes_out_with_the_same_bytes(text: str, place: str) -> None:
     with StrictProvider(lambda _: Reply("seen"), keep_raw=True, lenient=True) as provider:
         for client in (plain(provider), provider.openai()):
             client.bind_tools([look]).invoke(log(text, place))
@@ -57,7 +57,7 @@ def test_c18_any_request_goes_out_with_the_same_bytes(text: str, place: str) -> 
         {"streaming": True},
     ],
 )
-def test_c18_every_other_parameter_stands_where_it_stood(given: dict[str, Any]) -> None:
+def test_every_other_parameter_stands_where_it_stood(given: dict[str, Any]) -> None:
     reply = Reply("seen", (ToolCall("look", {"place": "here"}),))
     answers = []
     with StrictProvider(lambda _: reply, keep_raw=True) as provider:
