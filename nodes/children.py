@@ -21,7 +21,7 @@ from headwater.nodes.loop import bounded
 from headwater.nodes.purse import spend_of, step_of
 from headwater.nodes.remote import remote_config
 from headwater.nodes.run import PurseSpent, Run, child_config, how
-from headwater.nodes.settings import RunSettings
+from headwater.nodes.settings import RunSettings, settings_now
 from headwater.window.clean import condense
 from headwater.window.tokens import count_text
 
@@ -140,7 +140,8 @@ async def _drive(
 async def _follow(engine: Engine, run: Run, inputs: dict[str, Any], config: RunnableConfig) -> None:
     """Run the child, passing its events on and keeping the newest state it shows."""
     if run.spec.remote is not None:
-        await follow_afar(run, run.spec.remote.graph(), inputs, config)
+        tenant = settings_now().tenant
+        await follow_afar(run, run.spec.remote.graph(), inputs, config, tenant)
         return
     if not isinstance(run.graph, Pregel):
         await to_thread(_take, engine, run, await run.graph.ainvoke(inputs, config))
