@@ -14,18 +14,12 @@ from headwater.window.marks import tag_of
 MOST_HELD = 1e15
 
 
-async def follow_afar(
-    run: Run, graph: Any, inputs: dict[str, Any], config: RunnableConfig, tenant: str | None = None
-) -> None:
-    """Run the child, passing its events on and keeping the newest state it shows.
-
-    Whose facts they are is said where the run names a tenant; the window is the server's own affair.
-    """
-    settings = None if tenant is None else {"tenant": tenant}
+async def follow_afar(run: Run, graph: Any, inputs: dict[str, Any], config: RunnableConfig) -> None:
+    """Run the child, passing its events on and keeping the newest state it shows."""
     try:
         # A server that sees its client go ends the run.
         async for part in graph.astream(
-            inputs, config, stream_mode=["custom", "values"], on_disconnect="cancel", context=settings
+            inputs, config, stream_mode=["custom", "values"], on_disconnect="cancel"
         ):
             if part.event == "custom":
                 run.write(part.data)

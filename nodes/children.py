@@ -21,7 +21,7 @@ from headwater.nodes.loop import bounded
 from headwater.nodes.purse import spend_of, step_of
 from headwater.nodes.remote import remote_config
 from headwater.nodes.run import PurseSpent, Run, child_config, how
-from headwater.nodes.settings import RunSettings, settings_now
+from headwater.nodes.settings import RunSettings
 from headwater.window.clean import condense
 from headwater.window.tokens import count_text
 
@@ -93,7 +93,7 @@ async def _run(engine: Engine, run: Run, config: RunnableConfig) -> Conclusion:
         return inputs
     own = child_config(run.order, run.spec, config)
     if run.spec.remote is not None:
-        own = remote_config(own, await to_thread(granted, engine, run))
+        own = remote_config(own, await to_thread(granted, engine, run), engine.memory.tenant)
         inputs["messages"] = [{"role": "user", "content": m.content} for m in inputs["messages"]]
     reason = ""
     for attempt in range(SCHEMA_TRIES + 1):
@@ -140,8 +140,7 @@ async def _drive(
 async def _follow(engine: Engine, run: Run, inputs: dict[str, Any], config: RunnableConfig) -> None:
     """Run the child, passing its events on and keeping the newest state it shows."""
     if run.spec.remote is not None:
-        tenant = settings_now().tenant
-        await follow_afar(run, run.spec.remote.graph(), inputs, config, tenant)
+        await follow_afar(run, run.spec.remote.graph(), inputs, config)
         return
     if not isinstance(run.graph, Pregel):
         await to_thread(_take, engine, run, await run.graph.ainvoke(inputs, config))
