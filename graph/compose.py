@@ -9,6 +9,7 @@ from langchain_core.tools import BaseTool
 from langgraph.store.base import BaseStore
 
 from headwater.graph.build import children_of, engine_for, makers, memory_of
+from headwater.graph.per_run import PerRun
 from headwater.memory import Memory
 from headwater.memory.project_docs import ProjectDocs
 from headwater.nodes.budget import Budget
@@ -28,9 +29,11 @@ class Parts(NamedTuple):
     def nodes(self) -> dict[str, Any]:
         """Every node under the name that the edges `route` and `onward` know it by.
 
-        A graph that delegates to nobody needs no `subagent`, one without tools no `tools`.
+        A graph that delegates to nobody needs no `subagent`, one without tools no `tools`. Each reads the
+        settings of the run from its `context`, as the graph of `build_agent` does.
         """
-        return {name: make(self.engine) for name, make in makers(self.children).items()}
+        runs = PerRun(self.engine)
+        return {name: runs.node(make) for name, make in makers(self.children).items()}
 
 
 def parts(

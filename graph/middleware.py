@@ -31,6 +31,7 @@ from langgraph.types import Command
 
 from headwater.graph.build import GUIDE, memory_of, resolve_model
 from headwater.graph.model_request import Engines, identified, log_of, request_for
+from headwater.graph.per_run import under
 from headwater.memory import Memory
 from headwater.nodes.context_tools import context_tools as tools_for
 from headwater.nodes.engine import Engine, frame_in
@@ -254,7 +255,11 @@ class _Desk:
 
     def __init__(self, engines: Engines) -> None:
         self._engines = engines
-        self.memory = engines.memory
+
+    @property
+    def memory(self) -> Memory:
+        """Of the tenant that the run names."""
+        return under(self._engines.memory, self._engines.policy, self._engines.asked())[0]
 
     @property
     def subagents(self) -> Sequence[Any]:

@@ -12,9 +12,11 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage, BaseMessage, RemoveMessage, SystemMessage, ToolMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
+from headwater.graph.per_run import differing, under
 from headwater.memory import Memory
 from headwater.nodes.engine import Engine
 from headwater.nodes.faults import capped
+from headwater.nodes.settings import RunSettings, settings_now
 from headwater.window.face import text_of
 from headwater.window.policy import WindowPolicy
 from headwater.window.prices import Prices
@@ -25,7 +27,7 @@ _ENGINES = 16
 
 @dataclass
 class Engines:
-    """The engines of one middleware: one for each model, system prompt and set of tools it has met.
+    """The engines of one middleware: one for each model, system prompt, set of tools and settings it has met.
 
     Fallbacks, routers and tool selectors change what an agent sends from call to call; each is another
     prefix for the provider.
@@ -36,9 +38,18 @@ class Engines:
     prices: Prices
     summarizer: BaseChatModel | None = None
     clock: Callable[[], float] | None = None
-    latest: Engine | None = None
+    _latest: "OrderedDict[RunSettings | None, Engine]" = field(default_factory=OrderedDict, repr=False)
     _known: "OrderedDict[tuple[object, ...], Engine]" = field(default_factory=OrderedDict, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
+
+    @property
+    def latest(self) -> Engine | None:
+        """The one that was used last under the settings of the run that is under way."""
+        return self._latest.get(self.asked())
+
+    def asked(self) -> RunSettings | None:
+        """What the run that is under way sets for itself."""
+        return differing(self.memory, self.policy, settings_now())
 
     def of(self, request: ModelRequest[Any], guide: str) -> Engine:
         """The engine for a request. Tools are told apart as objects, which an engine keeps alive."""
@@ -46,22 +57,29 @@ class Engines:
         system = "\n\n".join(part for part in (system, guide) if part)
         tools = list(request.tools)
         # The schemas of structured output are not among them: the scale learns their weight.
-        key = (id(request.model), system, *map(id, tools))
+        asked = self.asked()
+        key = (asked, id(request.model), system, *map(id, tools))
         with self._lock:
-            engine = self._known.pop(key, None) or self._new(request.model, system, tools)
-            self._known[key] = self.latest = engine
-            while len(self._known) > _ENGINES:
-                self._known.popitem(last=False)
+            engine = self._known.pop(key, None) or self._new(asked, request.model, system, tools)
+            self._known[key] = engine
+            self._latest.pop(asked, None)
+            self._latest[asked] = engine
+            for kept in (self._known, self._latest):
+                while len(kept) > _ENGINES:
+                    kept.popitem(last=False)
         return engine
 
-    def _new(self, model: BaseChatModel, system: str, tools: Sequence[Any]) -> Engine:
+    def _new(
+        self, asked: RunSettings | None, model: BaseChatModel, system: str, tools: Sequence[Any]
+    ) -> Engine:
+        memory, policy = under(self.memory, self.policy, asked)
         engine = Engine(
             model=model,
-            memory=self.memory,
+            memory=memory,
             tools=tools,
             system=system,
             summarizer=self.summarizer,
-            policy=self.policy,
+            policy=policy,
             prices=self.prices,
         )
         if self.clock is not None:

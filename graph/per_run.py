@@ -8,11 +8,13 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 
+from headwater.memory import Memory
 from headwater.nodes.context_tools import context_tools
 from headwater.nodes.engine import Engine
 from headwater.nodes.placed import Placed
 from headwater.nodes.settings import RunSettings, settings_now
 from headwater.nodes.state import NodeState, Update
+from headwater.window.policy import WindowPolicy
 
 _KEPT = 64
 Build = Callable[[Engine], Any]
@@ -51,7 +53,7 @@ class PerRun:
 
     def _now(self, build: Build, built: Any) -> Any:
         """What `build` makes for the run that is under way."""
-        asked = self._differs(settings_now())
+        asked = differing(self.base.memory, self.base.policy, settings_now())
         if asked is None:
             return built
         with self._lock:
@@ -64,20 +66,29 @@ class PerRun:
                 nodes[id(build)] = build(engine)
             return nodes[id(build)]
 
-    def _differs(self, asked: RunSettings) -> RunSettings | None:
-        """What is asked for beyond what the agent was built with; None where nothing is."""
-        own = self.base
-        if asked.window == own.policy.window:
-            asked = replace(asked, window=None)
-        if asked.tenant == own.memory.tenant:
-            asked = replace(asked, tenant=None)
-        return None if asked == RunSettings() else asked
+
+def differing(memory: Memory, policy: WindowPolicy, asked: RunSettings) -> RunSettings | None:
+    """What is asked for beyond what an agent was built with; None where nothing is."""
+    if asked.window == policy.window:
+        asked = replace(asked, window=None)
+    if asked.tenant == memory.tenant:
+        asked = replace(asked, tenant=None)
+    return None if asked == RunSettings() else asked
+
+
+def under(memory: Memory, policy: WindowPolicy, asked: RunSettings | None) -> tuple[Memory, WindowPolicy]:
+    """Memory and policy as a run asks for them."""
+    if asked is None:
+        return memory, policy
+    return (
+        memory if asked.tenant is None else memory.of_tenant(asked.tenant),
+        policy if asked.window is None else policy.with_window(asked.window),
+    )
 
 
 def varied(base: Engine, asked: RunSettings) -> Engine:
     """The engine of an agent under other settings: the same model, prompt and tools, so the same prefix."""
-    memory = base.memory if asked.tenant is None else base.memory.of_tenant(asked.tenant)
-    policy = base.policy if asked.window is None else base.policy.with_window(asked.window)
+    memory, policy = under(base.memory, base.policy, asked)
     # What it keeps of sessions is not taken along: it may be another tenant's.
     engine = replace(base, memory=memory, policy=policy)
     # What reads the memory reads the tenant's; all others are the very same tools.

@@ -93,7 +93,7 @@ async def _run(engine: Engine, run: Run, config: RunnableConfig) -> Conclusion:
         return inputs
     own = child_config(run.order, run.spec, config)
     if run.spec.remote is not None:
-        own = remote_config(own, await to_thread(granted, engine, run))
+        own = remote_config(own, await to_thread(granted, engine, run), engine.memory.tenant)
         inputs["messages"] = [{"role": "user", "content": m.content} for m in inputs["messages"]]
     reason = ""
     for attempt in range(SCHEMA_TRIES + 1):

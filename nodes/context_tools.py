@@ -51,7 +51,6 @@ class Desk(Protocol):
 
 def context_tools(engine: Desk) -> list[BaseTool]:
     """`file_read` and the `ctx_` tools for one agent."""
-    memory = engine.memory
 
     def file_read(
         path: str,
@@ -66,15 +65,15 @@ def context_tools(engine: Desk) -> list[BaseTool]:
         offset: first line (from 0); limit: lines; char_offset: first character, for very long lines.
         """
         tokens = _page_tokens(engine)
-        if engine.subagents and not stored(memory, path):
+        if engine.subagents and not stored(engine.memory, path):
             own = engine.frame(state or {}, config).session
             for place in {
-                str(p): p for c, _ in memory.delegations.children(own) if (p := place_of(memory, c))
+                str(p): p for c, _ in engine.memory.delegations.children(own) if (p := place_of(engine.memory, c))
             }.values():
                 text = look_up(place, path=path, offset=offset, char_offset=char_offset, tokens=tokens)
                 if not text.startswith("Error:"):
                     return safe(text)
-        return read(memory, path, offset, limit, char_offset, tokens)
+        return read(engine.memory, path, offset, limit, char_offset, tokens)
 
     def ctx_expand(
         tags: str,
@@ -89,10 +88,10 @@ def context_tools(engine: Desk) -> list[BaseTool]:
         frame = engine.frame(state or {}, config)
         own = frame.session
         opened = session or own
-        if may_open(memory, own, opened) and (place := place_of(memory, opened)):
+        if may_open(engine.memory, own, opened) and (place := place_of(engine.memory, opened)):
             return safe(look_up(place, session=place["thread"], tags=tags, tokens=_page_tokens(engine)))
         owned = own_tags(engine, frame, state or {}) if opened == own else None
-        return expand(memory, own, opened, tags, _page_tokens(engine), owned)
+        return expand(engine.memory, own, opened, tags, _page_tokens(engine), owned)
 
     def ctx_search(
         query: str,
@@ -135,7 +134,7 @@ def context_tools(engine: Desk) -> list[BaseTool]:
         category: PROJECT_RULES, ARCHITECTURE, CONSTRAINTS, CONFIG_VALUES or NAMING; fact: an id, to update.
         """
         session = engine.frame(state or {}, config).session
-        return keep_facts(memory, session, action, content, category, fact)
+        return keep_facts(engine.memory, session, action, content, category, fact)
 
     functions = (file_read, ctx_expand, ctx_search, ctx_note, ctx_reduce, ctx_memory)
     tools: list[BaseTool] = []

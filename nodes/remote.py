@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from langgraph.pregel.remote import RemoteGraph
 
 PLACE = "remote"
+ANYONE = "default"
+"""The tenant of a memory that names none."""
 _LIMITS = ("steps", "tokens", "cost")
 
 
@@ -98,13 +100,20 @@ def thread_of(session: str) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"headwater:{session}"))
 
 
-def remote_config(config: RunnableConfig, limits: Mapping[str, float]) -> RunnableConfig:
-    """What crosses to the server: the thread, what may be spent, and the recursion limit."""
+def remote_config(
+    config: RunnableConfig, limits: Mapping[str, float], tenant: str = ANYONE
+) -> RunnableConfig:
+    """What crosses to the server: the thread, what may be spent, the recursion limit and the tenant.
+
+    Whose facts they are is said where the run or the memory names a tenant; the window is the server's. A
+    server takes settings or a context, not both, and makes the context that the graph reads of the former.
+    """
     session = str((config.get("configurable") or {})["thread_id"])
     # JSON has no infinity.
     finite = {name: value for name, value in limits.items() if value < 1e18}
+    own = {} if tenant == ANYONE else {"tenant": tenant}
     return {
-        "configurable": {"thread_id": thread_of(session), LIMITS: finite},
+        "configurable": {"thread_id": thread_of(session), LIMITS: finite, **own},
         "recursion_limit": config.get("recursion_limit", 100),
     }
 

@@ -62,8 +62,8 @@ def visit(state: Any) -> dict[str, int]:
     return {"visits": seen + 1}
 
 
-def composed(made: Parts, schema: type) -> Any:
-    graph: Any = StateGraph(schema)
+def composed(made: Parts, schema: type, context_schema: Any = None) -> Any:
+    graph: Any = StateGraph(schema, context_schema=context_schema)
     graph.add_node("visit", visit)
     for name, node in made.nodes().items():
         graph.add_node(name, node)

@@ -5,15 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain.agents import create_agent
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.runtime import get_runtime
 from typing_extensions import TypedDict
 
 from headwater import Memory, SubAgent, WindowPolicy, build_agent
-from headwater.graph import RunSettings
+from headwater.graph import GovernanceMiddleware, RunSettings
+from headwater.graph.compose import parts
 from headwater.lab.provider import Reply, Request, StrictProvider, ToolCall
+from headwater.nodes import State
 from headwater.nodes.settings import SettingsError
+from tests.graph.test_compose import composed
 from tests.graph.world import (
     Recorder,
     calls_then,
@@ -123,6 +127,48 @@ def test_a_sub_agent_keeps_to_the_runs_tenant_and_to_its_own_window(memory: Memo
     assert windows == {"t": 16_000, "t/2.1": 32_000}
     assert [f.content for f in memory.of_tenant("acme").facts.list(limit=9)] == ["The word is heron"]
     assert memory.facts.list(limit=9) == []
+
+
+def by_middleware(model: Any, memory: Memory, *tools: Any) -> Any:
+    """A foreign agent with the one line of ours, and the schema that it needs for it."""
+    own = GovernanceMiddleware(memory=memory, policy=POLICY)
+    return create_agent(
+        model, list(tools), middleware=[own], context_schema=RunSettings, checkpointer=InMemorySaver()
+    )
+
+
+def by_hand(model: Any, memory: Memory, *tools: Any) -> Any:
+    """The nodes in a graph of one's own."""
+    made = parts(model, tools=tools, policy=POLICY, memory=memory)
+    return composed(made, State, context_schema=RunSettings)
+
+
+@pytest.mark.parametrize("way", ["sync", "async"])
+@pytest.mark.parametrize("make", [by_middleware, by_hand])
+async def test_case_54_settings_of_a_run_are_read_in_every_way_to_run_governance(
+    make: Any, way: str, memory: Memory
+) -> None:
+    script = Recorder(facts)
+    with StrictProvider(script, window=32_000) as provider:
+        agent = make(provider.openai(), memory)
+
+        async def ask(text: str, thread: str, context: Any) -> list[Any]:
+            kw: dict[str, Any] = {"config": config(thread), "stream_mode": "custom", "context": context}
+            if way == "async":
+                return [event async for event in agent.astream(says(text), **kw)]
+            return list(agent.stream(says(text), **kw))
+
+        runs = [("acme", "heron", 16_000), ("umbra", "otter", 8_192), (None, "finch", None)]
+        for tenant, word, window in runs:
+            events = await ask(f"Remember {word}", f"w{word}", RunSettings(tenant=tenant, window=window))
+            assert {e["lines"]["window"] for e in of(events, "watermark")} == {window or 32_000}
+        for tenant, word, window in runs:
+            script.requests.clear()
+            await ask("What do you know?", f"r{word}", RunSettings(tenant=tenant, window=window))
+            seen = "\n".join(map(shown, script.requests))
+            assert [w for w in ("heron", "otter", "finch") if w in seen] == [word]
+        assert provider.violations == []
+    assert [f.content for f in memory.facts.list(limit=9)] == ["The word is finch"]
 
 
 @dataclass

@@ -10,7 +10,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from headwater import Budget, Memory, SubAgent, build_agent
-from headwater.graph import Remote
+from headwater.graph import Remote, RunSettings
 from headwater.graph.build import engine_of
 from headwater.lab.provider import Reply, Request, StrictProvider, ToolCall
 from headwater.window.policy import WindowPolicy
@@ -29,6 +29,16 @@ def script(request: Request) -> Reply:
     if "You scout" in request.system:
         if "hang" in said:
             return Reply("late", delay=30)
+        if "FACT:" in said:
+            if done:
+                return Reply(done[-1]["text"])
+            word = said.rpartition(" ")[2]
+            args = (
+                {"action": "write", "content": f"The word is {word}"}
+                if "WRITE" in said
+                else {"action": "list"}
+            )
+            return Reply("", (ToolCall("ctx_memory", args),))
         if len(done) < 2 or "loop" in said:
             return Reply(f"Read {len(done)}.", (ToolCall("inspect", {"number": len(done)}),))
         return Reply("Both units are well.")
@@ -89,11 +99,33 @@ async def test_m26_a_remote_child_concludes_and_its_evidence_opens(
         assert text in opened
 
 
+def test_case_54_a_remote_child_keeps_to_the_tenant_of_the_run(
+    served: tuple[str, StrictProvider], memory: Memory
+) -> None:
+    agent: Any = _lead(served, memory, Budget())
+
+    def scouted(said: str, tenant: str | None) -> str:
+        thread = config(f"facts-{tenant}-{said.split()[0]}")
+        state = agent.invoke(says(said), thread, context=RunSettings(tenant=tenant))
+        (found,) = results(state["messages"])
+        assert found.artifact["status"] == "done", found.content
+        return str(found.artifact["answer"])
+
+    runs = [("acme", "heron"), ("umbra", "otter")]
+    for tenant, word in runs:
+        scouted(f"WRITE FACT: {word}", tenant)
+    for tenant, word in runs:
+        said = scouted("LIST FACT: all", tenant)
+        assert [w for _, w in runs if w in said] == [word]
+    said = scouted("LIST FACT: all", None)
+    assert not [w for _, w in runs if w in said]
+
+
 def test_m26_a_remote_child_keeps_to_its_purse(served: tuple[str, StrictProvider], memory: Memory) -> None:
     agent: Any = _lead(served, memory, Budget(steps=4))
     state = agent.invoke(says("loop for ever"), config("far-loop"))
     (found,) = results(state["messages"])
-    assert found.artifact["status"] == "partial"
+    assert found.artifact["status"] == "partial", found.content
     assert "budget of steps" in found.artifact["reason"]
     assert found.artifact["usage"]["steps"] == 4
     assert last_text(state) == "All concluded."

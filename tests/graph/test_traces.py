@@ -221,8 +221,9 @@ async def test_opentelemetry_shows_governance_as_spans_under_the_run(
     assert set(roles) == {"agent", "historian"}
 
 
-def test_the_middleware_shows_the_same_spans_in_a_foreign_agent(
-    spans: Any, provider: StrictProvider, memory: Memory
+@pytest.mark.parametrize("way", ["sync", "async"])
+async def test_the_middleware_shows_the_same_spans_in_a_foreign_agent(
+    spans: Any, provider: StrictProvider, memory: Memory, way: str
 ) -> None:
     middleware = GovernanceMiddleware(
         memory=memory, policy=IN_LINE, summarizer=provider.openai("cheap", purpose="summarizer")
@@ -231,6 +232,12 @@ def test_the_middleware_shows_the_same_spans_in_a_foreign_agent(
         provider.openai(), tools=[inspector(400)], middleware=[middleware], checkpointer=InMemorySaver()
     )
     for number in range(12):
-        agent.invoke(says(f"Check {number}."), config())
+        if way == "sync":
+            await asyncio.to_thread(agent.invoke, says(f"Check {number}."), config())
+        else:
+            await agent.ainvoke(says(f"Check {number}."), config())
+    roles = [json.loads(s.attributes["metadata"]).get("headwater") for s in models_in(spans)]
+    assert roles.count("historian") >= 1
+    assert roles.count("historian") < len(roles)
     ends = {tuple(p.split("/")[-2:]) for p in paths(spans)}
     assert {("model", "intake"), ("model", "watermark"), ("summarize", "historian")} <= ends, ends
