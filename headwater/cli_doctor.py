@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     from headwater.doctor import as_json, examine, lines_of, look_at_settings
     from headwater.settings import Settings
 
-    settings = Settings.load(model=args.model or "")
+    settings = Settings.load(model=args.model)
     memory, ask = args.memory or settings.memory, not args.no_request
     findings = examine(args.model, args.window, memory, args.lang, policy=settings.policy, request=ask)
     findings.append(look_at_settings(settings, args.lang))

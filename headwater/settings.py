@@ -67,7 +67,7 @@ class Settings:
 
     @classmethod
     def load(
-        cls, folder: str | Path = ".", env: Mapping[str, str] | None = None, *, model: str = ""
+        cls, folder: str | Path = ".", env: Mapping[str, str] | None = None, *, model: str | None = ""
     ) -> "Settings":
         """Read `headwater.toml`, or `[tool.headwater]` of `pyproject.toml`, and `HEADWATER_*`.
 
@@ -78,7 +78,7 @@ class Settings:
             folder: The project's.
             env: The environment; None takes the process's.
             model: "provider:name"; its window is what a file may lower where the environment sets none.
-                Without a name that is 128,000 tokens.
+                Without a name that is 128,000 tokens. None: no model is run, and no bound is judged.
 
         Raises:
             SettingsError: A file cannot be read, or a value cannot be kept.

@@ -67,9 +67,9 @@ def context_tools(engine: Desk) -> list[BaseTool]:
         tokens = _page_tokens(engine)
         if engine.subagents and not stored(engine.memory, path):
             own = engine.frame(state or {}, config).session
-            for place in {
-                str(p): p for c, _ in engine.memory.delegations.children(own) if (p := place_of(engine.memory, c))
-            }.values():
+            children = (child for child, _ in engine.memory.delegations.children(own))
+            places = (place for child in children if (place := place_of(engine.memory, child)))
+            for place in {str(place): place for place in places}.values():
                 text = look_up(place, path=path, offset=offset, char_offset=char_offset, tokens=tokens)
                 if not text.startswith("Error:"):
                     return safe(text)

@@ -246,6 +246,11 @@ def test_doctor_shows_what_is_set_and_where(
     assert main(["doctor", "--no-request", "--json"]) == OK
     found = {f["name"]: f for f in json.loads(capsys.readouterr().out)["findings"]}["settings"]
     assert found["data"]["policy.facts"] == {"value": 4_000, "source": "default"}
+    write(tmp_path, "[policy]\nwindow = 200_000\n")  # more than an unnamed model has; none is named or run
+    assert main(["doctor", "--no-request"]) == OK
+    assert "policy.window = 200000 (headwater.toml)" in capsys.readouterr().out
+    assert main(["doctor", "--no-request", "--model", "openai:gpt-4"]) == MISUSED
+    assert "policy.window" in capsys.readouterr().err
     write(tmp_path, '[policy]\nmodel = "x:y"\n')
     assert main(["doctor", "--no-request"]) == MISUSED
     told = capsys.readouterr().err
