@@ -59,12 +59,15 @@ class Frames:
                 (*key, *key, KEPT),
             )
 
-    def find(self, session: str, agent: str, messages: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """What was kept by these messages, the last of them first."""
+    def find(
+        self, session: str, agent: str, messages: Sequence[str]
+    ) -> Iterator[tuple[dict[str, Any], bool]]:
+        """What was kept by these messages, the last of them first, and whether nothing was kept since."""
         key = key_of(session), key_of(agent)
         with self._db.read() as db:
             rows = db.execute("SELECT message, number FROM frames WHERE session = ? AND agent = ?", key)
             numbers: dict[bytes, int] = dict(rows.fetchall())
+        newest = max(numbers.values(), default=0)
         for message in reversed(messages):
             number = numbers.get(key_of(message))
             if number is None:
@@ -75,7 +78,7 @@ class Frames:
                 values: dict[str, Any] = codec.decode(row[0])
                 for name in _TAGGED:
                     values[name] = {int(tag): text for tag, text in values[name].items()}
-                yield values
+                yield values, number == newest
 
     def forget(self, session: str) -> None:
         """Let go of all that is kept of a session."""

@@ -29,12 +29,16 @@ class Handed(NamedTuple):
         tail: The messages that it has seen, numbered.
         fresh: Those it has not; what another agent has numbered keeps its number.
         gone: Those that the frame tells.
+        newest: Whether this is where the agent's last request ended. Where the graph above took its last turn
+            out of the conversation (a supervisor keeps the last message of one only, a fork goes back), it
+            goes on from an earlier one.
     """
 
     values: Mapping[str, Any]
     tail: list[BaseMessage]
     fresh: list[BaseMessage]
     gone: list[BaseMessage]
+    newest: bool
 
 
 def place_of(config: RunnableConfig) -> str:
@@ -75,7 +79,7 @@ def handed(engine: Engine, state: State, config: RunnableConfig) -> Handed | Non
     session = engine.frame(state, config).session
     answers = [m.id for m in messages if isinstance(m, AIMessage) and m.id]
     numbered: list[tuple[int, BaseMessage]] | None = None
-    for values in engine.memory.frames.find(session, place, answers):
+    for values, newest in engine.memory.frames.find(session, place, answers):
         if numbered is None:
             known = confirmed(engine, session, messages)
             tags = engine.memory.archive.append(session, [unstamped(m) for m in known if not tag_of(m)])
@@ -89,7 +93,7 @@ def handed(engine: Engine, state: State, config: RunnableConfig) -> Handed | Non
             at = len(seen) - 1
             tail = [m if tag_of(m) else stamp(m, tag) for tag, m in shown[:at]]
             gone = [m for tag, m in numbered if tag <= boundary]
-            return Handed(values, tail, [m for _, m in shown[at:]], gone)
+            return Handed(values, tail, [m for _, m in shown[at:]], gone, newest)
     return None
 
 

@@ -45,6 +45,9 @@ def intake(engine: Engine) -> Node:
         elif (found := handed(engine, state, config)) is not None:
             frame, taken = take_in(engine, taken_up(found, state), config, len(found.fresh))
             taken = brought(found, taken)
+            if not found.newest:
+                # What its last request added is not sent again: the prefix ends before it.
+                return saved(frame.with_(answered=""), step={"pass": str(Pass.FOLD)}, **taken)
         else:
             frame, taken = take_in(engine, state, config)
             if place_of(config) and not state.get("frame"):

@@ -6,12 +6,19 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from headwater.lab.provider import StrictProvider
+from headwater.lab.provider import ModelSpec, StrictProvider
 from headwater.memory.frames import KEPT, Frames
 from headwater.memory.kinship import delete_session
 from headwater.nodes.handover import place_of
-from tests.graph.hosts import Setup, Shared, nothing_is_lost, numbered_once
-from tests.graph.test_hosts import TOOLS, by_swarm
+from tests.graph.hosts import (
+    Setup,
+    Shared,
+    nothing_is_lost,
+    nothing_moves_while_warm,
+    numbered_once,
+    speaker,
+)
+from tests.graph.test_hosts import TOOLS, by_supervisor, by_swarm
 from tests.graph.world import IN_LINE, UNCACHED, WINDOW, clean_run, config, memory_in, of, says
 
 PLAN = [[900] * 4] * 6
@@ -84,6 +91,25 @@ def test_m25_a_fork_of_a_swarm_takes_up_the_frame_of_its_place(tmp_path: Path) -
         clean_run(provider)
 
 
+def test_m14_a_turn_that_goes_on_from_an_earlier_answer_says_that_its_prefix_moved(tmp_path: Path) -> None:
+    """The supervisor keeps the last message of a turn: what the agent sent before that is gone."""
+    work = Shared([[], [], [20, 20, 20], []])
+    events: list[Any] = []
+    with memory_in(tmp_path) as memory:
+        models = {"lead": ModelSpec(200_000)}
+        with StrictProvider(work, window=WINDOW, models=models) as provider:
+            lead = provider.openai("lead")
+            setup = Setup(provider.openai(), TOOLS, memory, IN_LINE, UNCACHED, InMemorySaver(), lead)
+            agent = by_supervisor(setup, "last_message")
+            for number in range(4):
+                events += turn(agent, work, number)
+            clean_run(provider)
+    nothing_moves_while_warm(events, work)
+    asked = [(speaker(r), e["kind"]) for r, e in zip(work.requests, of(events, "request"), strict=True)]
+    bob = [kind for name, kind in asked if name == "You are bob."]
+    assert bob == ["fold", *["defer"] * 3, "fold"], "the last goes on from an earlier answer"
+
+
 def test_the_frames_of_an_agent_are_bounded_and_go_with_their_session(tmp_path: Path) -> None:
     with memory_in(tmp_path) as memory:
         memory.archive.append("s", [])
@@ -92,9 +118,10 @@ def test_the_frames_of_an_agent_are_bounded_and_go_with_their_session(tmp_path: 
         memory.frames.keep("s", "bob", "m0", {"n": -1})
         newest = [f"m{number}" for number in range(3 * KEPT)]
         found = list(memory.frames.find("s", "alice", newest))
-        assert [values["n"] for values in found] == list(range(3 * KEPT - 1, 2 * KEPT - 1, -1))
-        assert found[0]["hints"] == {3 * KEPT - 1: "h"}
-        assert [v["n"] for v in memory.frames.find("s", "bob", ["m0"])] == [-1]
+        assert [values["n"] for values, _ in found] == list(range(3 * KEPT - 1, 2 * KEPT - 1, -1))
+        assert [last for _, last in found] == [True, *[False] * (KEPT - 1)]
+        assert found[0][0]["hints"] == {3 * KEPT - 1: "h"}
+        assert [values["n"] for values, _ in memory.frames.find("s", "bob", ["m0"])] == [-1]
         delete_session(memory, "s")
         assert not list(memory.frames.find("s", "bob", ["m0"]))
     again = Frames(tmp_path / "frames.sqlite")
