@@ -2,6 +2,7 @@
 
 from collections import Counter
 from importlib import import_module
+from threading import current_thread
 from typing import Any
 
 import pytest
@@ -22,14 +23,17 @@ def talk(request: Request) -> Reply:
 
 @pytest.fixture
 def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often rows of the archive were decoded, and messages weighed for a request; both still are."""
+    """How often rows of the archive were decoded, and messages weighed for a request; both still are.
+
+    What the index of told history reads is counted apart: it is filled beside the steps, at its own pace.
+    """
     counted: Counter[str] = Counter()
 
     def count(module: Any, name: str) -> None:
         inner = getattr(module, name)
 
         def counting(*args: Any, **kw: Any) -> Any:
-            counted[name] += 1
+            counted["indexed" if current_thread().name == "headwater-told" else name] += 1
             return inner(*args, **kw)
 
         monkeypatch.setattr(module, name, counting)
@@ -44,11 +48,13 @@ def test_c23_a_step_costs_the_same_after_sixty_compactions_as_after_six(
 ) -> None:
     """C23: neither the told history that is read nor the messages that are weighed grow with it."""
     costs: list[Counter[str]] = []
+    indexed = 0
     with StrictProvider(talk, window=WINDOW) as provider:
         agent = build_agent(
             provider.openai(), policy=POLICY, memory=memory, checkpointer=InMemorySaver(), clock=lambda: 0.0
         )
         while len(costs) < 60:
+            indexed += work.pop("indexed", 0)
             work.clear()
             events = watch(agent, says("Go on."), config(), durability="exit")
             if of(events, "summarize"):
@@ -57,3 +63,4 @@ def test_c23_a_step_costs_the_same_after_sixty_compactions_as_after_six(
         early, late = (max(cost[name] for cost in part) for part in (costs[3:13], costs[-10:]))
         assert 0 < late <= early, name
     assert costs[-1]["decode"] <= 3, "only what was told just now is read"
+    assert indexed <= memory.archive.last("t"), "what was told is read once for the index"
