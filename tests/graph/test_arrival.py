@@ -1,6 +1,7 @@
 """Results on their way in: cleaned, and what is too large for the window never enters it."""
 
 import time
+from itertools import pairwise
 
 from langchain_core.tools import tool
 
@@ -19,6 +20,7 @@ from tests.graph.world import (
     says,
     watch,
 )
+from tests.growth import LINEAR
 
 
 def test_e13_observations_are_cleaned_before_they_enter(memory: Memory) -> None:
@@ -73,28 +75,34 @@ def test_case_24_one_giant_result_becomes_a_stub_first(memory: Memory) -> None:
     assert log.content == giant
 
 
-def test_a_tool_result_of_200_megabytes_takes_seconds(memory: Memory) -> None:
+def test_a_tool_result_of_200_megabytes_takes_linear_time(memory: Memory) -> None:
     """It becomes an artifact as it came; the window gets a stub of at most 2 KB."""
     row = "".join(f"row {i:06d}: a value and some words behind it\n" for i in range(100_000))
     giant = row * (200_000_000 // len(row) + 1)
+    sizes = [len(giant) // 8, len(giant)]
 
     @tool
     def dump(number: int) -> str:
         """Dump."""
-        return giant
+        return giant[: sizes[number]]
 
-    with StrictProvider(calls_then(1, name="dump"), window=WINDOW) as provider:
+    calls, asked = calls_then(2, name="dump"), []
+
+    def script(request: Request) -> Reply:
+        asked.append(time.perf_counter())
+        return calls(request)
+
+    with StrictProvider(script, window=WINDOW) as provider:
         agent = build_agent(
             provider.openai(), tools=[dump], policy=WindowPolicy(window=WINDOW), memory=memory
         )
-        begun = time.perf_counter()
         state = agent.invoke(says("Dump."), config())
-        seconds = time.perf_counter() - begun
         clean_run(provider)
     assert len(giant) > 200_000_000
-    assert seconds < 90, "about 9 s on two idle cores"
-    (result,) = results(state["messages"])
-    assert len(str(result.content).encode()) <= 2_048
+    first, second = (after - before for before, after in pairwise(asked))
+    assert second < 8 * LINEAR * first
+    for result in results(state["messages"]):
+        assert len(str(result.content).encode()) <= 2_048
     name = str(result.content).split()[1]
     assert memory.artifacts.path(name).stat().st_size == len(giant)
     assert memory.artifacts.read_text(name) == giant

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from headwater.window import encoding, tokens
 from headwater.window.encoding import RUN_CHARS, RankFileError, Tokenizer, estimate, load_o200k, read_ranks
 from headwater.window.message_price import IMAGE_TOKENS, MEDIA_TOKENS, MESSAGE_TOKENS
 from headwater.window.tokens import TokenCounter, count_message, count_text, count_tokens, count_tools
+from tests.growth import LINEAR, growth
 
 ENCODE = load_o200k()
 
@@ -84,11 +86,11 @@ def test_case_9_chinese_and_emoji_are_not_counted_as_letters(text: str) -> None:
     ],
     ids=lambda text: f"{len(text)}-{text[:4]!r}",
 )
-def test_e1_long_runs_take_under_a_second_and_stay_near_exact(text: str) -> None:
-    start = time.thread_time()
-    counted = encoding.count_with(ENCODE, text)
-    # CPU of a shared machine: the requirement is 1 s for 100,000 characters, these are mostly ten times that.
-    assert time.thread_time() - start < 3.0
+def test_e1_long_runs_take_linear_time_and_stay_near_exact(text: str) -> None:
+    # One second for 100,000 characters is the requirement; `benchmarks step_cost` measures seconds.
+    counting = partial(encoding.count_with, ENCODE)
+    assert growth(counting, text[: len(text) // 8], text, runs=2) < 8 * LINEAR
+    counted = counting(text)
     sample = text[:20_000]
     assert encoding.count_with(ENCODE, sample) == pytest.approx(max(exact(sample), 1), rel=0.10)
     assert counted == pytest.approx(encoding.count_with(ENCODE, sample) * len(text) / len(sample), rel=0.05)
@@ -96,9 +98,9 @@ def test_e1_long_runs_take_under_a_second_and_stay_near_exact(text: str) -> None
 
 def test_e1_texts_above_any_window_are_counted_by_sample() -> None:
     text = "one line of a very long log, number 12345\n" * 200_000
-    start = time.thread_time()
     assert count_text(text) == pytest.approx(exact(text[:42_000]) * len(text) / 42_000, rel=0.02)
-    assert time.thread_time() - start < 2.0
+    # From four million characters on, what is added is not tokenized.
+    assert growth(count_text, text[: len(text) // 2], text, runs=1) < 2 * LINEAR
 
 
 @given(st.text(max_size=400), st.integers(1, 4))
