@@ -13,6 +13,7 @@ BENCHMARKS = (
     "delegation",
     "kill",
     "calibration",
+    "engine",
     "peers",
     "ablation",
 )

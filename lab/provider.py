@@ -256,7 +256,7 @@ class StrictProvider(Clients):
         note = replace(note, model=str(named.get("model", "")), stream=bool(named.get("stream")))
         if counting:
             body = {"max_tokens": 1, **body}
-        ask = Ask(body, self._strict, self._issued)
+        ask = Ask(body, self._strict, self._issued, note.model)
         broken = first_violation(wire.rules, ask)
         if broken is not None:
             if not self.lenient:

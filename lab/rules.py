@@ -53,12 +53,14 @@ class Merged(NamedTuple):
 class Ask:
     """A request as the rules see it.
 
-    `issued` maps a tool-call id to the thinking signatures it was answered with ("" for none).
+    `issued` maps a tool-call id to the thinking signatures it was answered with ("" for none); `model` is
+    the one that is asked, where the address names it.
     """
 
     body: dict[str, Any]
     strict: Strictness = Strictness()
     issued: Mapping[str, Set[str]] = field(default_factory=dict)
+    model: str = ""
 
     @property
     def messages(self) -> list[dict[str, Any]]:

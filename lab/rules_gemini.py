@@ -3,6 +3,7 @@
 from typing import Any
 
 from headwater.lab.rules import Ask, Rule
+from headwater.lab.rules_gemini_thoughts import calls_signed, signatures_hold
 
 _DATA = (
     "text",
@@ -88,7 +89,8 @@ def _parts_filled(ask: Ask) -> str | None:
         if not parts_of(content):
             return f"{where}: contents.parts must not be empty.\n"
         for j, part in enumerate(parts_of(content)):
-            if not any(_filled(field_of(part, name)) for name in _DATA):
+            # A signature may come back in a part of its own.
+            if not any(_filled(field_of(part, name)) for name in (*_DATA, "thoughtSignature")):
                 return f"{where}[{j}].data: required oneof field 'data' must have one initialized field\n"
     return None
 
@@ -143,6 +145,7 @@ _CALL_PLACE = (
     "turn."
 )
 _REFERENCE = "Gemini API reference, generateContent"
+_SIGNATURES = "Gemini docs, thought signatures"
 
 GEMINI_RULES: tuple[Rule, ...] = (
     Rule("contents_given", f"{_REFERENCE}; langgenius/dify-official-plugins#2775", _contents_given),
@@ -156,4 +159,8 @@ GEMINI_RULES: tuple[Rule, ...] = (
     Rule("calls_answered", "google-gemini/gemini-cli#4217, #16984", _calls_answered),
     Rule("responses_follow_calls", "langchain-ai/langchain#27799", _responses_follow_calls),
     Rule("responses_named", f"{_REFERENCE}: FunctionResponse.name is required", _responses_named),
+    Rule("calls_signed", f"{_SIGNATURES}; langchain-ai/langchain-google#1364", calls_signed),
+    Rule(
+        "signatures_hold", f"{_SIGNATURES}; docs.apiyi.com, gemini-thought-signature-missing", signatures_hold
+    ),
 )

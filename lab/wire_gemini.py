@@ -7,6 +7,7 @@ from typing import Any
 
 from headwater.lab.rules import Ask
 from headwater.lab.rules_gemini import GEMINI_RULES, contents_of, field_of, parts_of
+from headwater.lab.rules_gemini_thoughts import sign_call, signs
 from headwater.lab.wire import (
     IMAGE_TOKENS,
     MESSAGE_TOKENS,
@@ -165,7 +166,8 @@ def _said(response: Any) -> str:
 
 def _answered(answer: Answer) -> list[dict[str, Any]]:
     """The reply's parts. A call whose arguments are no object is not sent: the reason to finish says so."""
-    reply, parts = answer.reply, []
+    reply = answer.reply
+    parts: list[dict[str, Any]] = []
     if reply.thinking:
         parts.append({"text": reply.thinking, "thought": True})
     if reply.text or not (reply.tool_calls or parts):
@@ -175,6 +177,11 @@ def _answered(answer: Answer) -> list[dict[str, Any]]:
             {"functionCall": {"name": call.name, "args": call.args, "id": call.id}}
             for call in reply.tool_calls
         ]
+    if signs(answer.model) and parts:
+        # On the first of parallel calls, else on the last part.
+        at = next((i for i, part in enumerate(parts) if "functionCall" in part), len(parts) - 1)
+        name = str(parts[at].get("functionCall", {}).get("name", ""))
+        parts[at] = {**parts[at], "thoughtSignature": sign_call(answer.number, name)}
     return parts
 
 
@@ -186,8 +193,11 @@ def _portions(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if "text" not in part:
         yield part
         return
+    signature = part.get("thoughtSignature")
     for piece in slices(part["text"]):
-        yield {**part, "text": piece}
+        yield {name: value for name, value in part.items() if name != "thoughtSignature"} | {"text": piece}
+    if signature:
+        yield {"text": "", "thoughtSignature": signature}
 
 
 def _finish(answer: Answer) -> str:

@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from headwater.window.images import images_in
 from headwater.window.providers import Provider, Reasoning
-from headwater.window.reasoning import reasoning_tokens
+from headwater.window.reasoning import SIGNATURES, reasoning_tokens
 
 
 def violations(request: Sequence[BaseMessage], provider: Provider) -> list[str]:
@@ -15,7 +15,8 @@ def violations(request: Sequence[BaseMessage], provider: Provider) -> list[str]:
 
     Signatures are not looked into: whether a block is as it came only the provider can tell.
     """
-    return [*_roles(request, provider), *_arcs(request, provider), *_contents(request, provider)]
+    signed = _signed(request) if provider.signed_calls else ()
+    return [*_roles(request, provider), *_arcs(request, provider), *_contents(request, provider), *signed]
 
 
 def _roles(request: Sequence[BaseMessage], provider: Provider) -> Iterator[str]:
@@ -87,3 +88,16 @@ def _contents(request: Sequence[BaseMessage], provider: Provider) -> Iterator[st
     count = sum(map(images_in, request))
     if provider.images is not None and count > provider.images:
         yield f"{count} images where {provider.images} are allowed"
+
+
+def _signed(request: Sequence[BaseMessage]) -> Iterator[str]:
+    """What came with signatures still has them: one on its first call, none on a call that is not there."""
+    for at, message in enumerate(request):
+        table = message.additional_kwargs.get(SIGNATURES)
+        if not table or not isinstance(message, AIMessage) or not message.tool_calls:
+            continue
+        asked = [call["id"] for call in message.tool_calls]
+        if asked[0] not in table:
+            yield f"the first call at {at} has lost its signature"
+        if not table.keys() <= set(asked):
+            yield f"signatures at {at} stand for no call"

@@ -103,7 +103,10 @@ def assistant_face(
 
 def _renamed(kwargs: dict[str, Any], message: AIMessage, calls: list[ToolCall]) -> dict[str, Any]:
     """What a client keeps by call id (Gemini's thought signatures), under the ids that are sent."""
-    new = {str(old["id"]): call["id"] for old, call in zip(message.tool_calls, calls, strict=False)}
+    new: dict[str, Any] = {}
+    for old, call in zip([*message.tool_calls, *message.invalid_tool_calls], calls, strict=False):
+        # Where an id stands for two calls of one message, the first is meant: it is the one that is signed.
+        new.setdefault(str(old["id"]), call["id"])
     tables = {k: v for k, v in kwargs.items() if isinstance(v, dict) and v and v.keys() <= new.keys()}
     return {**kwargs, **{k: {new[i]: v for i, v in table.items()} for k, table in tables.items()}}
 

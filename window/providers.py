@@ -63,6 +63,9 @@ class Provider:
         reasoning: See `Reasoning`.
         tool_images: A tool result may hold an image; where not, a user message after the arc shows it.
         images: Images a request may hold; None for no limit that a session could reach.
+        signed_calls: In the round that is being answered, the first call of each assistant message carries
+            the signature it came with; the client has it by the call's id, and says for a call without
+            one that there is none.
         sources: For each field that departs from the default, where the rule is known from.
     """
 
@@ -73,6 +76,7 @@ class Provider:
     reasoning: Reasoning = Reasoning.FREE
     tool_images: bool = True
     images: int | None = None
+    signed_calls: bool = False
     sources: dict[str, str] = field(default_factory=dict, hash=False, compare=False)
 
 
@@ -80,6 +84,7 @@ _ANTHROPIC = {
     "reasoning": "Anthropic docs, extended thinking with tool use; anthropics/claude-code#63226",
     "images": "Anthropic docs, vision: above 20 each must be within 2,000 px; charmbracelet/crush#3810",
 }
+_GEMINI = {"images": "Gemini docs, image understanding: thousands a request"}
 _MISTRAL_IDS = "mistral-common validator; langchain-ai/langchain#24668"
 
 TABLE: tuple[Provider, ...] = (
@@ -103,12 +108,15 @@ TABLE: tuple[Provider, ...] = (
             "reasoning": "Anthropic docs, preserved thinking (Claude 5.1 and on); anomalyco/opencode#46653",
         },
     ),
+    Provider("gemini", images=3_000, sources=_GEMINI),
     Provider(
-        "gemini",
+        "gemini-signed",
         images=3_000,
+        signed_calls=True,
         sources={
-            "images": "Gemini docs, image understanding: thousands a request",
-            "reasoning": "Gemini docs, thought signatures: the client keeps them in additional_kwargs",
+            **_GEMINI,
+            "signed_calls": "Gemini docs, thought signatures (Gemini 3 and on): a call of the current turn "
+            "without one is refused; langchain-ai/langchain-google#1364",
         },
     ),
     Provider(
@@ -179,6 +187,7 @@ _NAMES = (
     (r"gemini", "gemini"),
 )
 _CLAUDE = re.compile(r"claude-(?:[a-z]+-)?(\d+)(?:[-.](\d{1,2})(?!\d))?")
+_GEMINI_MAJOR = re.compile(r"gemini-(\d+)")
 # The clients' names for the address they talk to.
 _ADDRESSES = (
     *("openai_api_base", "anthropic_api_url", "endpoint", "base_url"),
@@ -209,6 +218,8 @@ def provider_of(model: Model, *, explicit: str | None = None) -> Provider:
     found = found or next((row for pattern, row in _NAMES if re.search(pattern, name)), DEFAULT.name)
     if found == "anthropic" and _binds_thinking(name):
         found = "anthropic-bound"
+    if found == "gemini" and any(int(major) >= 3 for major in _GEMINI_MAJOR.findall(name)):
+        found = "gemini-signed"
     return ROWS[found]
 
 

@@ -10,11 +10,15 @@ from headwater.window.tokens import count_text
 
 BLOCKS = ("thinking", "redacted_thinking", "reasoning")
 KEYS = ("reasoning_content", "reasoning")
+SIGNATURES = "__gemini_function_call_thought_signatures__"
+"""Where Google's client keeps, by call id, the signatures that its calls came with."""
+_GOOGLE = ("google_genai", "google_vertexai")
 # The name a client writes into `response_metadata["model_provider"]`, by row.
 _ORIGINS = {
     "anthropic": ("anthropic", "bedrock"),
     "anthropic-bound": ("anthropic", "bedrock"),
-    "gemini": ("google_genai", "google_vertexai"),
+    "gemini": _GOOGLE,
+    "gemini-signed": _GOOGLE,
     "deepseek": ("deepseek",),
 }
 

@@ -92,7 +92,9 @@ def test_users_22_gemini_refuses_what_breaks_its_rule(rule: str, harm: Harm) -> 
 
 
 def test_every_rule_of_gemini_has_a_case_and_a_source() -> None:
-    assert {rule.name for rule in GEMINI_RULES} == {rule for rule, _ in CASES}
+    # Those of the signatures have theirs in `test_gemini_signatures`.
+    signatures = {"calls_signed", "signatures_hold"}
+    assert {rule.name for rule in GEMINI_RULES} == {rule for rule, _ in CASES} | signatures
     assert all(rule.source for rule in GEMINI_RULES)
 
 
@@ -270,5 +272,5 @@ async def test_a_summarizer_is_asked_with_the_cap_by_its_clients_name(asynchrono
 def test_the_cap_goes_by_the_client_and_not_by_the_model_behind() -> None:
     with StrictProvider([]) as provider:
         assert cap_name(provider.gemini().bind_tools([read])) == "max_output_tokens"
-        assert provider_of(provider.openai("google/gemini-3-pro")) is ROWS["gemini"]
+        assert provider_of(provider.openai("google/gemini-3-pro")) is ROWS["gemini-signed"]
         assert cap_name(provider.openai("google/gemini-3-pro")) == "max_tokens"

@@ -14,6 +14,7 @@ from langchain_core.messages import (
 )
 
 from headwater.window.marks import stamp
+from headwater.window.reasoning import SIGNATURES
 
 # Ids that repeat across turns, that no provider accepts, and that look like the ones we make up.
 IDS = ["a", "b", "c", "call-3-0", "call-3-0-1", "functions.read:0", "x" * 70, "带", "", "toolu_01", "a b"]
@@ -48,6 +49,9 @@ def assistants(draw: st.DrawFn) -> AIMessage:
         uses = [{"type": "tool_use", "id": c["id"], "name": c["name"], "input": c["args"]} for c in calls]
         content = [THINKING, {"type": "text", "text": content}, *uses]
     extra = draw(st.sampled_from(EXTRAS))
+    made = [call["id"] for call in [*calls, *bad]]
+    if made and made[0] is not None and draw(st.booleans()):
+        extra = {**extra, SIGNATURES: {made[0]: "c2ln"}}
     return AIMessage(content=content, tool_calls=calls, invalid_tool_calls=bad, additional_kwargs=extra)
 
 

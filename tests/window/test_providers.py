@@ -68,7 +68,7 @@ def test_g10_a_growing_log_gives_a_growing_request_at_every_provider(
 
 def test_every_rule_that_departs_from_the_default_names_its_source() -> None:
     for row in TABLE:
-        for name in ("alternate", "bridge", "ids", "reasoning", "tool_images", "images"):
+        for name in ("alternate", "bridge", "ids", "reasoning", "tool_images", "images", "signed_calls"):
             default = getattr(Provider("x"), name)
             if getattr(row, name) != default:
                 assert row.sources.get(name), f"{row.name}.{name}"
@@ -139,7 +139,9 @@ def test_users_34_a_closed_round_ends_in_a_word_of_the_users_for_good() -> None:
         ("openai:gpt-6", "openai"),
         ("claude-sonnet-5-1", "anthropic-bound"),
         ("claude-opus-4-20250514", "anthropic"),
-        ("google_genai:gemini-3-pro", "gemini"),
+        ("google_genai:gemini-2.5-pro", "gemini"),
+        ("google_genai:gemini-3-pro", "gemini-signed"),
+        ("google/gemini-3.1-flash", "gemini-signed"),
         ("deepseek-chat", "deepseek"),
         ("a-model-of-my-own", DEFAULT.name),
     ],
