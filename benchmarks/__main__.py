@@ -15,6 +15,7 @@ BENCHMARKS = (
     "calibration",
     "peers",
     "ablation",
+    "accounts",
 )
 
 

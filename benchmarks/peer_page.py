@@ -47,7 +47,7 @@ along (schemas, prompts, marks) is paid for.
 - **÷ unmanaged**: cost as a share of sending the whole log on every step, summaries included. A
   summariser of its own reads at 0.2 of the main model's price, the main model at 1. It answers with one
   fixed short sentence, so peers' summaries are as cheap as can be, and their facts survive in what they
-  keep verbatim. Output is not priced.
+  keep verbatim. Output is not priced; but of our own summariser the output is counted with what it read.
 - **over the window**, **invalid**: requests that were refused: too long, or against a rule of the
   provider's format. *Invalid to templates* are refused by the chat templates of Qwen and vLLM, and not
   by OpenAI.

@@ -9,7 +9,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from headwater.lab.document import Document
 from headwater.lab.message_rows import extend, is_message
-from headwater.lab.recording import NotASession, Recording
+from headwater.lab.recording import NotASession, Recording, listed, mapped
 
 EXPECTS = (
     'a LangGraph thread: {"values": {"messages": [...]}}, its history, or a checkpoint\'s channel values'
@@ -31,7 +31,7 @@ def read(document: Document) -> Recording | None:
     recording.name = _thread(state)
     extend(recording, messages)
     _stamp(recording, found)
-    for task in state.get("tasks") or []:
+    for task in listed(state.get("tasks")):
         inner = task.get("state") if isinstance(task, dict) else None
         held = _held(inner) if isinstance(inner, dict) else None
         if held:
@@ -104,7 +104,7 @@ def _thread(state: Mapping[str, Any]) -> str | None:
         state,
         state.get("metadata"),
         state.get("checkpoint"),
-        (state.get("config") or {}).get("configurable"),
+        mapped(state.get("config")).get("configurable"),
     ):
         if isinstance(holder, dict) and holder.get("thread_id"):
             return str(holder["thread_id"])

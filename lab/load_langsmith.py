@@ -8,7 +8,7 @@ from typing import Any
 from headwater.lab.document import Document
 from headwater.lab.load_messages import conversation
 from headwater.lab.message_rows import extend, is_message, role_of, unwrapped
-from headwater.lab.recording import Recording
+from headwater.lab.recording import Recording, listed, mapped
 
 EXPECTS = 'LangSmith runs: {"run_type", "inputs", "outputs", "child_runs"}, a list of runs, or one a line'
 
@@ -52,7 +52,7 @@ def _all(runs: list[Any]) -> Iterator[dict[str, Any]]:
     for run in runs:
         if isinstance(run, dict):
             yield run
-            yield from _all(run.get("child_runs") or [])
+            yield from _all(listed(run.get("child_runs")))
 
 
 def _hear(talks: list[_Talk], run: Mapping[str, Any], owner: str) -> None:
@@ -140,8 +140,8 @@ def _owner(run: Mapping[str, Any], runs: list[dict[str, Any]]) -> str:
 
 
 def _key(message: Mapping[str, Any]) -> str:
-    calls = message.get("tool_calls") or (message.get("additional_kwargs") or {}).get("tool_calls") or []
-    ids = [c.get("id") for c in calls if isinstance(c, dict)]
+    calls = message.get("tool_calls") or mapped(message.get("additional_kwargs")).get("tool_calls")
+    ids = [c.get("id") for c in listed(calls) if isinstance(c, dict)]
     said = [role_of(message), message.get("content"), ids, message.get("tool_call_id")]
     return json.dumps(said, ensure_ascii=False, sort_keys=True, default=str)
 
