@@ -41,13 +41,13 @@ step:
 - the blocks of the window add up to the input, and so do the parts of the request as they were sent;
 - input = read from the cache + new + sent again cold + sent again after an edit + what the cache leaves out;
 - written = new + cold + edit, and nothing is below zero;
-- what was read from the cache is exactly the longest beginning that any request of the cache's lifetime before
-  it shares with it, found by comparing the requests and not by the cache;
+- what was read from the cache is exactly the longest beginning that any request of the cache's lifetime
+  before it shares with it, found by comparing the requests and not by the cache;
 - cost = its parts at their prices.
 
 Over the session, the steps add up to the report's sums; those are what the strict provider booked, and its
-refusals are the report's; the summariser's calls and tokens are what its own provider booked, and are in no sum
-of the main model's; and the bytes of checkpoint add up."""
+refusals are the report's; the summariser's calls and tokens are what its own provider booked, and are in no
+sum of the main model's; and the bytes of checkpoint add up."""
 
 
 class Audit(NamedTuple):
@@ -199,7 +199,9 @@ def page(audits: Sequence[Audit], chosen: str) -> Iterator[str]:
     for one in audits:
         yield from (f"- **{one.session}**, window {one.window:,}: {text}" for text in one.wrong[:5])
     yield "## Session by session\n"
-    yield row("session", "window", "steps", "input", "cached", "cost", "summaries", "their tokens", "compared")
+    yield row(
+        "session", "window", "steps", "input", "cached", "cost", "summaries", "their tokens", "compared"
+    )
     yield row(*[":--", *["--:"] * 8])
     for one in audits:
         figures = (one.window, one.steps, one.input, one.cached, round(one.cost), *one[7:9], one.compared)
@@ -214,7 +216,9 @@ def main(options: Sequence[str] = ()) -> None:
     """Replay, audit and write the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks accounts")
     add_options(parser)
-    parser.add_argument("--window", type=int, nargs="*", help="windows in tokens; default: 32,000 and 200,000")
+    parser.add_argument(
+        "--window", type=int, nargs="*", help="windows in tokens; default: 32,000 and 200,000"
+    )
     asked = parser.parse_args(list(options))
     console = Console()
     found = sized()

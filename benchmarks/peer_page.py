@@ -85,7 +85,9 @@ def _page(cells: Sequence[Cell], chosen: str) -> Iterator[str]:
         names = names_of(here)
         yield f"## A window of {window:,} tokens\n"
         spread = f"{_log(here):,} tokens of log, {_steps(here):,} steps"
-        yield f"{len(names)} session{'s' * (len(names) > 1)}, {spread}; costs are summed.\n"
+        over = sum(c.log_tokens > window for c in {c.session: c for c in here}.values())
+        yield f"{len(names)} session{'s' * (len(names) > 1)}, {spread}; {over} do not fit the window."
+        yield "Costs are summed.\n"
         yield row(*COLUMNS)
         yield row(":--", *["--:"] * (len(COLUMNS) - 1))
         for name in SYSTEMS:

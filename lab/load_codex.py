@@ -105,7 +105,7 @@ class _Taken:
         kind = word(item.get("type"))
         if kind is None and "instructions" in item:
             self.begin(item)
-        elif kind in _CALLS:
+        elif kind is not None and (kind in _CALLS or kind.endswith("_call")):
             self._gather(stamp)
             self._call(item)
         elif str(kind).endswith("_output"):
@@ -126,7 +126,7 @@ class _Taken:
             meta = self._meta(stamp) | ({"orig_role": item["role"]} if item["role"] == "developer" else {})
             message = {"role": item["role"], "content": item.get("content")}
             self.recording.rows += rows_of(message, self.recording, meta)
-        elif kind in ("compaction", "compaction_summary", "ghost_snapshot"):
+        elif kind in ("compaction", "compaction_summary", "context_compaction", "ghost_snapshot"):
             self.note(str(kind), {}, stamp)
         elif kind not in (None, "state"):
             self.recording.odd("unknown_item", f"{kind!r} was left out")

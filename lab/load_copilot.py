@@ -116,7 +116,7 @@ def _chat(document: Document) -> dict[str, Any] | None:
     value = document.value
     if isinstance(value, dict) and _is_chat(value):
         return value
-    changes = document.events
+    changes = document.events or [value] if isinstance(value, dict) else document.events
     if not changes or changes[0].get("kind") != 0 or not isinstance(changes[0].get("v"), dict):
         return None
     state: dict[str, Any] = changes[0]["v"]

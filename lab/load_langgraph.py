@@ -8,7 +8,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from headwater.lab.document import Document
-from headwater.lab.message_rows import extend, is_message
+from headwater.lab.message_rows import extend, is_talk
 from headwater.lab.recording import NotASession, Recording, listed, mapped
 
 EXPECTS = (
@@ -22,11 +22,10 @@ def read(document: Document) -> Recording | None:
     value = document.value
     states = value if isinstance(value, list) else [value] if isinstance(value, dict) else document.events
     found = [(state, messages) for state in states if isinstance(state, dict) and (messages := _held(state))]
-    if not found or len(found) < len(states):
+    # A thread's first states have no message yet.
+    if not found or not all(isinstance(s, dict) and any(k in s for k in _HOLDERS) for s in states):
         return None
     recording = Recording("langgraph")
-    if not all(any(key in state for key in _HOLDERS) for state, _ in found):
-        return None
     state, messages = max(found, key=lambda pair: len(pair[1]))
     recording.name = _thread(state)
     extend(recording, messages)
@@ -94,7 +93,7 @@ def _held(state: Mapping[str, Any]) -> list[Any] | None:
         inner = state.get(holder)
         if isinstance(inner, dict) and (found := _held(inner)):
             return found
-    lists = [v for v in state.values() if isinstance(v, list) and v and all(is_message(item) for item in v)]
+    lists = [v for v in state.values() if isinstance(v, list) and is_talk(v)]
     named = state.get("messages")
     return named if named in lists else max(lists, key=len, default=None)
 

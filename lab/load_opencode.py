@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from headwater.lab.document import Document
-from headwater.lab.recording import Recording, Row, call_row, mapped, word
+from headwater.lab.recording import Recording, Row, call_row, listed, mapped, word
 
 EXPECTS = 'an OpenCode export: {"info": {...}, "messages": [{"info": {"role"}, "parts": [...]}]}'
 _SILENT = {"step-start", "step-finish", "snapshot", "patch", "retry", "agent", "compaction"}
@@ -36,18 +36,10 @@ def _is_listing(value: Any) -> bool:
     return (
         isinstance(value, list)
         and bool(value)
-        and all(
-            isinstance(m, dict)
-            and isinstance(m.get("parts"), list)
-            and ("info" in m or "role" in m)
-            and not _google(m)
-            for m in value
-        )
+        and all(isinstance(m, dict) and ("info" in m or "role" in m) and "content" not in m for m in value)
+        # Google's messages have parts, too, but theirs have no type.
+        and any("type" in part for m in value for part in listed(m.get("parts")) if isinstance(part, dict))
     )
-
-
-def _google(message: Mapping[str, Any]) -> bool:
-    return any("type" not in part for part in message["parts"] if isinstance(part, dict))
 
 
 def _info(export: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -60,10 +52,10 @@ def _session(export: Mapping[str, Any]) -> Recording:
     for message in export["messages"]:
         info = _info(message)
         if info.get("role") == "assistant":
-            for parts in _steps(message["parts"]):
+            for parts in _steps(listed(message.get("parts"))):
                 _assistant(recording, info, parts)
         else:
-            _user(recording, info, message["parts"])
+            _user(recording, info, listed(message.get("parts")))
     return recording
 
 

@@ -14,6 +14,8 @@ _ROLES = {
     "gpt": "assistant", "AIMessage": "assistant", "AIMessageChunk": "assistant",
     "tool": "tool", "function": "tool", "toolResult": "tool", "tool_result": "tool", "ToolMessage": "tool",
     "ToolMessageChunk": "tool", "FunctionMessage": "tool",
+    # LangChain's message with a role of its own.
+    "chat": "user", "ChatMessage": "user", "ChatMessageChunk": "user",
 }  # fmt: skip
 _TEXT = {"text", "input_text", "output_text", "summary_text", "reasoning_text", "refusal"}
 _THINKING = {"thinking", "redacted_thinking", "reasoning", "reasoning_content", "think"}
@@ -41,6 +43,11 @@ def is_message(item: Any) -> bool:
     )
 
 
+def is_talk(items: Sequence[Any]) -> bool:
+    """Whether a list holds a conversation: messages, but for a few items that are none."""
+    return sum(map(is_message, items)) > len(items) / 2
+
+
 def role_of(item: Mapping[str, Any]) -> str | None:
     """The role of a message in whichever words it is written, None where it has none."""
     lc = item.get("id")
@@ -57,6 +64,9 @@ def extend(recording: Recording, messages: Iterable[Mapping[str, Any]]) -> None:
     """Append messages as rows; items of the Responses API that make up one answer become one row."""
     pending: list[dict[str, Any]] = []
     for message in messages:
+        if not is_message(message):
+            recording.odd("no_message", f"{message!r:.60} is none and was left out")
+            continue
         message = unwrapped(message)
         kind = word(message.get("type"))
         if role_of(message) is None or (kind in ("reasoning", "function_call") and "role" not in message):
