@@ -16,6 +16,7 @@ BENCHMARKS = (
     "engine",
     "peers",
     "ablation",
+    "accounts",
 )
 
 

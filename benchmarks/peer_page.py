@@ -47,7 +47,7 @@ along (schemas, prompts, marks) is paid for.
 - **÷ unmanaged**: cost as a share of sending the whole log on every step, summaries included. A
   summariser of its own reads at 0.2 of the main model's price, the main model at 1. It answers with one
   fixed short sentence, so peers' summaries are as cheap as can be, and their facts survive in what they
-  keep verbatim. Output is not priced.
+  keep verbatim. Output is not priced; but of our own summariser the output is counted with what it read.
 - **over the window**, **invalid**: requests that were refused: too long, or against a rule of the
   provider's format. *Invalid to templates* are refused by the chat templates of Qwen and vLLM, and not
   by OpenAI.
@@ -85,7 +85,9 @@ def _page(cells: Sequence[Cell], chosen: str) -> Iterator[str]:
         names = names_of(here)
         yield f"## A window of {window:,} tokens\n"
         spread = f"{_log(here):,} tokens of log, {_steps(here):,} steps"
-        yield f"{len(names)} session{'s' * (len(names) > 1)}, {spread}; costs are summed.\n"
+        over = sum(c.log_tokens > window for c in {c.session: c for c in here}.values())
+        yield f"{len(names)} session{'s' * (len(names) > 1)}, {spread}; {over} do not fit the window."
+        yield "Costs are summed.\n"
         yield row(*COLUMNS)
         yield row(":--", *["--:"] * (len(COLUMNS) - 1))
         for name in SYSTEMS:

@@ -55,7 +55,7 @@ def main(options: Sequence[str] = ()) -> None:
         console.print(f"{len(cells)} results")
 
 
-def _nth(values: Sequence[int], number: int) -> int | None:
+def _nth(values: Sequence[int | None], number: int) -> int | None:
     return values[min(number, len(values) - 1)] if values else None
 
 

@@ -56,8 +56,8 @@ def choose(sessions: Sequence[Sized], window: int, asked: Asked) -> list[Sized]:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options that say which sessions are played, and where results are kept meanwhile."""
-    many = "play so many sessions of median to large size, one number for each window; default: all"
-    parser.add_argument("--sessions", type=int, nargs="*", help=many)
+    many = "play so many sessions of median to large size, or `all`, a word for each window; default: all"
+    parser.add_argument("--sessions", type=_count, nargs="*", help=many)
     parser.add_argument(
         "--most", type=int, nargs="*", help="play none of more tokens, one number for each window"
     )
@@ -67,19 +67,25 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _count(text: str) -> int | None:
+    return None if text == "all" else int(text)
+
+
 def chosen_by(benchmark: str, asked: argparse.Namespace) -> str:
     """How the sessions were chosen, in words and by which command; "" where all were played."""
     given = {name: getattr(asked, name) for name in ("window", "sessions", "most")}
     if not (given["sessions"] or given["most"]):
         return ""
     options = [
-        f"--{name} {' '.join(map(str, values if isinstance(values, list) else [values]))}"
+        f"--{name} {' '.join('all' if value is None else str(value) for value in values)}"
         for name, values in given.items()
         if values
     ]
     command = f"python -m benchmarks {benchmark} {' '.join(options)}"
     return (
-        f"A part of the recorded sessions was played: `{command}`, which takes sessions "
-        "larger than the window and not larger than `--most`, the largest of each source in turn. Other "
+        f"A part of the recorded sessions was played: `{command}`. `--sessions` and `--most` have a word "
+        "for each window. With a number it takes sessions larger than the window and not larger than "
+        "`--most`, the largest of each source in turn; with `all` every session that is not larger than "
+        "`--most`, also those that fit the window and need no governance. Other "
         "sessions would give other figures."
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 from headwater.lab.document import Document, read_document
 from headwater.lab.message_rows import role_of, rows_of
-from headwater.lab.recording import Recording, Row
+from headwater.lab.recording import Recording, Row, mapped
 
 EXPECTS = (
     'a Claude Code transcript: lines {"type": "user"|"assistant", "message": {...}, "uuid", "sessionId"}'
@@ -168,7 +168,7 @@ def _agent_calls(lines: list[dict[str, Any]]) -> dict[str, str]:
     found: dict[str, str] = {}
     for line in lines:
         result = line.get("toolUseResult")
-        blocks = (line.get("message") or {}).get("content")
+        blocks = mapped(line.get("message")).get("content")
         if isinstance(result, dict) and result.get("agentId") and isinstance(blocks, list):
             ids = [b["tool_use_id"] for b in blocks if isinstance(b, dict) and b.get("tool_use_id")]
             found.update({str(result["agentId"]): str(ids[0])} if ids else {})

@@ -5,7 +5,7 @@ from typing import Any
 
 from headwater.lab.document import Document
 from headwater.lab.message_rows import role_of, rows_of
-from headwater.lab.recording import Recording, Row, call_row
+from headwater.lab.recording import Recording, Row, call_row, listed, word
 
 EXPECTS = 'a Codex rollout: lines {"timestamp", "type": "session_meta"|"response_item"|..., "payload"}'
 _ENVELOPES = {
@@ -29,7 +29,7 @@ def read(document: Document) -> Recording | None:
     if any(str(line.get("type", "")).startswith(("thread.", "item.")) for line in lines):
         lines = _from_exec(lines)
     enveloped = any(
-        line.get("type") in _ENVELOPES and isinstance(line.get("payload"), dict) for line in lines
+        word(line.get("type")) in _ENVELOPES and isinstance(line.get("payload"), dict) for line in lines
     )
     bare = not enveloped and _is_bare(lines)
     if not enveloped and not bare:
@@ -42,15 +42,15 @@ def read(document: Document) -> Recording | None:
             taken.item(line, line.get("timestamp"))
         elif not isinstance(payload, dict):
             continue
-        elif line["type"] == "response_item":
+        elif line.get("type") == "response_item":
             taken.item(payload, line.get("timestamp"))
-        elif line["type"] == "event_msg":
+        elif line.get("type") == "event_msg":
             taken.event(payload, line.get("timestamp"), told)
-        elif line["type"] == "turn_context":
+        elif line.get("type") == "turn_context":
             taken.model = payload.get("model") or taken.model
-        elif line["type"] == "compacted":
+        elif line.get("type") == "compacted":
             taken.note("compacted", payload, line.get("timestamp"))
-        elif line["type"] == "session_meta":
+        elif line.get("type") == "session_meta":
             taken.begin(payload)
     taken.flush()
     recording = taken.recording
@@ -64,7 +64,7 @@ def _is_bare(lines: list[dict[str, Any]]) -> bool:
     items = [
         line
         for line in lines
-        if line.get("type") in _ITEMS and ("content" in line or "call_id" in line or "summary" in line)
+        if word(line.get("type")) in _ITEMS and ("content" in line or "call_id" in line or "summary" in line)
     ]
     typed = [line for line in lines if line.get("type") == "message" and "message" not in line]
     return (
@@ -102,10 +102,10 @@ class _Taken:
 
     def item(self, item: Mapping[str, Any], stamp: Any) -> None:
         """One item of the conversation."""
-        kind = item.get("type")
+        kind = word(item.get("type"))
         if kind is None and "instructions" in item:
             self.begin(item)
-        elif kind in _CALLS:
+        elif kind is not None and (kind in _CALLS or kind.endswith("_call")):
             self._gather(stamp)
             self._call(item)
         elif str(kind).endswith("_output"):
@@ -113,7 +113,7 @@ class _Taken:
             self._result(item, stamp)
         elif kind == "reasoning":
             self._gather(stamp)
-            parts = [*(item.get("summary") or []), *(item.get("content") or [])]
+            parts = [*listed(item.get("summary")), *listed(item.get("content"))]
             text = "\n".join(str(p.get("text", "")) for p in parts if isinstance(p, dict))
             if text:
                 self.thinking.append(text)
@@ -126,7 +126,7 @@ class _Taken:
             meta = self._meta(stamp) | ({"orig_role": item["role"]} if item["role"] == "developer" else {})
             message = {"role": item["role"], "content": item.get("content")}
             self.recording.rows += rows_of(message, self.recording, meta)
-        elif kind in ("compaction", "compaction_summary", "ghost_snapshot"):
+        elif kind in ("compaction", "compaction_summary", "context_compaction", "ghost_snapshot"):
             self.note(str(kind), {}, stamp)
         elif kind not in (None, "state"):
             self.recording.odd("unknown_item", f"{kind!r} was left out")
@@ -227,10 +227,11 @@ def _from_exec(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
             info = {"last_token_usage": line["usage"]}
             out.append({"type": "event_msg", "payload": {"type": "token_count", "info": info}})
         if line.get("type") != "item.completed" or not isinstance(item, dict):
-            if line.get("type") in _ENVELOPES:
+            if word(line.get("type")) in _ENVELOPES:
                 out.append(line)
             continue
-        kind, call = item.get("type") or item.get("item_type"), {"call_id": item.get("id")}
+        kind = word(item.get("type")) or word(item.get("item_type"))
+        call = {"call_id": item.get("id")}
         if kind in ("agent_message", "assistant_message"):
             text = [{"type": "output_text", "text": item.get("text", "")}]
             out.append(_item({"type": "message", "role": "assistant", "content": text}))

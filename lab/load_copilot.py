@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headwater.lab.document import Document
-from headwater.lab.recording import Recording, Row, call_row
+from headwater.lab.recording import Recording, Row, call_row, listed
 
 EXPECTS = (
     'a Copilot session: lines {"type": "user.message"|"assistant.message"|..., "data"}, '
@@ -91,7 +91,7 @@ def _assistant(data: Mapping[str, Any], meta: dict[str, Any]) -> Row:
         meta["usage"] = {"outputTokens": data["outputTokens"]}
     row: Row = {"role": "assistant", "content": str(data.get("content") or ""), "_meta": meta}
     calls = [call_row(c.get("name"), c.get("arguments"), c.get("toolCallId"))
-             for c in data.get("toolRequests") or [] if isinstance(c, dict)]  # fmt: skip
+             for c in listed(data.get("toolRequests")) if isinstance(c, dict)]  # fmt: skip
     row |= {"tool_calls": calls} if calls else {}
     return row | ({"reasoning": data["reasoningText"]} if data.get("reasoningText") else {})
 
@@ -116,7 +116,7 @@ def _chat(document: Document) -> dict[str, Any] | None:
     value = document.value
     if isinstance(value, dict) and _is_chat(value):
         return value
-    changes = document.events
+    changes = document.events or [value] if isinstance(value, dict) else document.events
     if not changes or changes[0].get("kind") != 0 or not isinstance(changes[0].get("v"), dict):
         return None
     state: dict[str, Any] = changes[0]["v"]
@@ -143,13 +143,13 @@ def _apply(state: Any, change: Mapping[str, Any]) -> None:
             held = state.setdefault(last, []) if isinstance(state, dict) else state[last]
             if isinstance(change.get("i"), int):
                 del held[change["i"] :]
-            held.extend(change.get("v") or [])
+            held.extend(listed(change.get("v")))
         elif isinstance(state, list) and last == len(state):
             state.append(change.get("v"))
         else:
             state[last] = change.get("v")
-    except (KeyError, IndexError, TypeError):
-        # A change to what is not there touches no request.
+    except (AttributeError, KeyError, IndexError, TypeError):
+        # A change to what is not there, or is no list, touches no request.
         return
 
 
@@ -160,7 +160,7 @@ def _turn(recording: Recording, request: Mapping[str, Any]) -> None:
     recording.rows.append({"role": "user", "content": str(text or ""), "_meta": meta})
     model = {"model": request["modelId"]} if request.get("modelId") else {}
     said: list[str] = []
-    for part in request.get("response") or []:
+    for part in listed(request.get("response")):
         kind = part.get("kind") if isinstance(part, dict) else None
         if kind in ("toolInvocationSerialized", "toolInvocation"):
             number = len(recording.rows)

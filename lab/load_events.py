@@ -5,7 +5,7 @@ from typing import Any
 
 from headwater.lab.document import Document
 from headwater.lab.message_rows import is_message, role_of, rows_of
-from headwater.lab.recording import Recording
+from headwater.lab.recording import Recording, word
 
 EXPECTS = 'an event log: lines {"type", "message": {"role", "content"}}'
 _NOTED = {"compaction", "model_change", "thinking_level_change", "branch_summary"}
@@ -22,7 +22,7 @@ def read(document: Document) -> Recording | None:
     for line in lines:
         message = _message(line)
         if message is None:
-            if line.get("type") in _NOTED:
+            if word(line.get("type")) in _NOTED:
                 events.append(
                     {
                         "event": line["type"],

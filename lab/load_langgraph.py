@@ -8,8 +8,8 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from headwater.lab.document import Document
-from headwater.lab.message_rows import extend, is_message
-from headwater.lab.recording import NotASession, Recording
+from headwater.lab.message_rows import extend, is_talk
+from headwater.lab.recording import NotASession, Recording, listed, mapped
 
 EXPECTS = (
     'a LangGraph thread: {"values": {"messages": [...]}}, its history, or a checkpoint\'s channel values'
@@ -22,16 +22,15 @@ def read(document: Document) -> Recording | None:
     value = document.value
     states = value if isinstance(value, list) else [value] if isinstance(value, dict) else document.events
     found = [(state, messages) for state in states if isinstance(state, dict) and (messages := _held(state))]
-    if not found or len(found) < len(states):
+    # A thread's first states have no message yet.
+    if not found or not all(isinstance(s, dict) and any(k in s for k in _HOLDERS) for s in states):
         return None
     recording = Recording("langgraph")
-    if not all(any(key in state for key in _HOLDERS) for state, _ in found):
-        return None
     state, messages = max(found, key=lambda pair: len(pair[1]))
     recording.name = _thread(state)
     extend(recording, messages)
     _stamp(recording, found)
-    for task in state.get("tasks") or []:
+    for task in listed(state.get("tasks")):
         inner = task.get("state") if isinstance(task, dict) else None
         held = _held(inner) if isinstance(inner, dict) else None
         if held:
@@ -94,7 +93,7 @@ def _held(state: Mapping[str, Any]) -> list[Any] | None:
         inner = state.get(holder)
         if isinstance(inner, dict) and (found := _held(inner)):
             return found
-    lists = [v for v in state.values() if isinstance(v, list) and v and all(is_message(item) for item in v)]
+    lists = [v for v in state.values() if isinstance(v, list) and is_talk(v)]
     named = state.get("messages")
     return named if named in lists else max(lists, key=len, default=None)
 
@@ -104,7 +103,7 @@ def _thread(state: Mapping[str, Any]) -> str | None:
         state,
         state.get("metadata"),
         state.get("checkpoint"),
-        (state.get("config") or {}).get("configurable"),
+        mapped(state.get("config")).get("configurable"),
     ):
         if isinstance(holder, dict) and holder.get("thread_id"):
             return str(holder["thread_id"])

@@ -8,7 +8,7 @@ from typing import Any
 from headwater.lab.document import Document
 from headwater.lab.load_messages import conversation
 from headwater.lab.message_rows import extend, is_message, role_of, unwrapped
-from headwater.lab.recording import Recording
+from headwater.lab.recording import Recording, listed, mapped
 
 EXPECTS = 'LangSmith runs: {"run_type", "inputs", "outputs", "child_runs"}, a list of runs, or one a line'
 
@@ -28,6 +28,7 @@ def read(document: Document) -> Recording | None:
     value = document.value
     given = value.get("runs") if isinstance(value, dict) and "runs" in value else value
     given = given if isinstance(given, list) else [value] if isinstance(value, dict) else document.events
+    given = [run for run in given if run is not None]
     if not given or not all(isinstance(run, dict) and "run_type" in run for run in given):
         return None
     runs = sorted(_all(given), key=lambda run: str(run.get("start_time") or ""))
@@ -52,7 +53,7 @@ def _all(runs: list[Any]) -> Iterator[dict[str, Any]]:
     for run in runs:
         if isinstance(run, dict):
             yield run
-            yield from _all(run.get("child_runs") or [])
+            yield from _all(listed(run.get("child_runs")))
 
 
 def _hear(talks: list[_Talk], run: Mapping[str, Any], owner: str) -> None:
@@ -105,7 +106,7 @@ def _inputs(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         prompts = inputs.get("prompts") or inputs.get("prompt") or inputs.get("input")
         texts = prompts if isinstance(prompts, list) else [prompts]
         listed = [{"role": "user", "content": text} for text in texts if isinstance(text, str)]
-    return [unwrapped(m) for m in listed]
+    return [unwrapped(m) for m in listed if is_message(m)]
 
 
 def _outputs(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -123,7 +124,7 @@ def _outputs(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     for key in ("message", "output"):
         if is_message(outputs.get(key)):
             return [unwrapped(outputs[key])]
-    return [unwrapped(m) for m in conversation(outputs) or []][-1:]
+    return [unwrapped(m) for m in conversation(outputs) or [] if is_message(m)][-1:]
 
 
 def _outcome(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -131,7 +132,7 @@ def _outcome(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     outputs = run.get("outputs")
     outputs = outputs if isinstance(outputs, dict) else {}
     held = conversation(outputs.get("messages")) or []
-    return [unwrapped(m) for m in held] if len(held) > 1 else [*_inputs(run), *_outputs(run)]
+    return [unwrapped(m) for m in held if is_message(m)] if len(held) > 1 else [*_inputs(run), *_outputs(run)]
 
 
 def _owner(run: Mapping[str, Any], runs: list[dict[str, Any]]) -> str:
@@ -140,8 +141,8 @@ def _owner(run: Mapping[str, Any], runs: list[dict[str, Any]]) -> str:
 
 
 def _key(message: Mapping[str, Any]) -> str:
-    calls = message.get("tool_calls") or (message.get("additional_kwargs") or {}).get("tool_calls") or []
-    ids = [c.get("id") for c in calls if isinstance(c, dict)]
+    calls = message.get("tool_calls") or mapped(message.get("additional_kwargs")).get("tool_calls")
+    ids = [c.get("id") for c in listed(calls) if isinstance(c, dict)]
     said = [role_of(message), message.get("content"), ids, message.get("tool_call_id")]
     return json.dumps(said, ensure_ascii=False, sort_keys=True, default=str)
 

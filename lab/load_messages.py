@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headwater.lab.document import Document
-from headwater.lab.message_rows import block_of, extend, flat, is_message
+from headwater.lab.message_rows import block_of, extend, flat, is_message, is_talk
 from headwater.lab.recording import Recording, Row
 
 EXPECTS = (
@@ -48,7 +48,7 @@ def conversation(value: Any) -> list[Any] | None:
     if isinstance(value, list):
         if value and all(isinstance(inner, list) for inner in value) and len(value) == 1:
             value = value[0]
-        return value if value and all(is_message(item) for item in value) else None
+        return value if is_talk(value) else None
     if not isinstance(value, dict):
         return None
     for key in ("request", "body", "kwargs", "payload"):

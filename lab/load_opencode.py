@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from headwater.lab.document import Document
-from headwater.lab.recording import Recording, Row, call_row
+from headwater.lab.recording import Recording, Row, call_row, listed, mapped, word
 
 EXPECTS = 'an OpenCode export: {"info": {...}, "messages": [{"info": {"role"}, "parts": [...]}]}'
 _SILENT = {"step-start", "step-finish", "snapshot", "patch", "retry", "agent", "compaction"}
@@ -36,18 +36,10 @@ def _is_listing(value: Any) -> bool:
     return (
         isinstance(value, list)
         and bool(value)
-        and all(
-            isinstance(m, dict)
-            and isinstance(m.get("parts"), list)
-            and ("info" in m or "role" in m)
-            and not _google(m)
-            for m in value
-        )
+        and all(isinstance(m, dict) and ("info" in m or "role" in m) and "content" not in m for m in value)
+        # Google's messages have parts, too, but theirs have no type.
+        and any("type" in part for m in value for part in listed(m.get("parts")) if isinstance(part, dict))
     )
-
-
-def _google(message: Mapping[str, Any]) -> bool:
-    return any("type" not in part for part in message["parts"] if isinstance(part, dict))
 
 
 def _info(export: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -60,10 +52,10 @@ def _session(export: Mapping[str, Any]) -> Recording:
     for message in export["messages"]:
         info = _info(message)
         if info.get("role") == "assistant":
-            for parts in _steps(message["parts"]):
+            for parts in _steps(listed(message.get("parts"))):
                 _assistant(recording, info, parts)
         else:
-            _user(recording, info, message["parts"])
+            _user(recording, info, listed(message.get("parts")))
     return recording
 
 
@@ -73,7 +65,7 @@ def _steps(parts: Iterable[Any]) -> list[list[dict[str, Any]]]:
     for part in parts:
         if not isinstance(part, dict):
             continue
-        if part.get("type") == "step-start" and any(p.get("type") not in _SILENT for p in steps[-1]):
+        if part.get("type") == "step-start" and any(word(p.get("type")) not in _SILENT for p in steps[-1]):
             steps.append([])
         steps[-1].append(part)
     return steps
@@ -99,7 +91,7 @@ def _assistant(recording: Recording, info: Mapping[str, Any], parts: list[dict[s
             results += [result] if result else []
         elif kind == "file":
             texts.append(f"[file {part.get('filename') or part.get('url', '')}]")
-        elif kind not in _SILENT:
+        elif word(kind) not in _SILENT:
             recording.odd("unknown_part", f"{kind!r} was left out")
     error = info.get("error")
     meta = {
@@ -137,9 +129,9 @@ def _tool(part: Mapping[str, Any], number: int) -> tuple[dict[str, Any], Row | N
     status = state.get("status")
     if status in ("pending", "running", "call", "partial-call"):
         return call, None
-    times = _dict(state.get("time"))
+    times = mapped(state.get("time"))
     body = state.get("output") if status == "completed" else state.get("error") or state.get("output")
-    noted = _dict(state.get("metadata"))
+    noted = mapped(state.get("metadata"))
     task = noted.get("sessionId") or noted.get("sessionID")
     meta = {
         "ts": times.get("end"),
@@ -162,7 +154,7 @@ def _user(recording: Recording, info: Mapping[str, Any], parts: Iterable[Any]) -
             texts.append(f"[file {part.get('filename') or part.get('url', '')}]")
         elif kind == "subtask":
             texts.append(str(part.get("prompt", "")))
-        elif kind not in _SILENT:
+        elif word(kind) not in _SILENT:
             recording.odd("unknown_part", f"{kind!r} was left out")
     role = "system" if info.get("role") == "system" else "user"
     meta = {"ts": _time(info, "created"), "agent": info.get("agent")}
@@ -172,7 +164,7 @@ def _user(recording: Recording, info: Mapping[str, Any], parts: Iterable[Any]) -
 
 
 def _time(info: Mapping[str, Any], which: str) -> Any:
-    times = info.get("time") or (info.get("metadata") or {}).get("time")
+    times = info.get("time") or mapped(info.get("metadata")).get("time")
     return times.get(which) if isinstance(times, dict) else None
 
 
@@ -180,7 +172,3 @@ def _tasks(recording: Recording) -> list[tuple[str, str]]:
     """Calls that began a sub-agent, each with its session's id."""
     metas = [(row.get("tool_call_id"), row.get("_meta") or {}) for row in recording.rows]
     return [(str(call), str(meta["task"])) for call, meta in metas if meta.get("task")]
-
-
-def _dict(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -26,6 +26,8 @@ def read(document: Document) -> Recording | None:
     if not rows:
         return None
     recording = Recording("plain", rows)
+    for number, error, _ in document.broken:
+        recording.odd("broken_line", f"line {number} is not JSON ({error})")
     if not _CHILD.match(document.path.stem):
         for file in sorted(document.path.parent.glob(f"{_escaped(document.path)}.sub-*.jsonl")):
             child = _rows(read_document(file))
@@ -42,7 +44,7 @@ def _rows(document: Document) -> list[Row]:
         return []
     if any(_is_foreign(value) for _, value in document.lines):
         return []
-    if document.broken:
+    if len(document.broken) > len(document.lines):
         number, error, text = document.broken[0]
         raise NotASession(f"line {number} is not JSON ({error}): {text}")
     for number, value in document.lines:

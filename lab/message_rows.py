@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from headwater.lab.recording import Recording, Row, call_row
+from headwater.lab.recording import Recording, Row, call_row, listed, mapped, word
 
 # LangChain's, Google's, ShareGPT's and the agents' own words for the four roles.
 _ROLES = {
@@ -14,6 +14,8 @@ _ROLES = {
     "gpt": "assistant", "AIMessage": "assistant", "AIMessageChunk": "assistant",
     "tool": "tool", "function": "tool", "toolResult": "tool", "tool_result": "tool", "ToolMessage": "tool",
     "ToolMessageChunk": "tool", "FunctionMessage": "tool",
+    # LangChain's message with a role of its own.
+    "chat": "user", "ChatMessage": "user", "ChatMessageChunk": "user",
 }  # fmt: skip
 _TEXT = {"text", "input_text", "output_text", "summary_text", "reasoning_text", "refusal"}
 _THINKING = {"thinking", "redacted_thinking", "reasoning", "reasoning_content", "think"}
@@ -32,13 +34,18 @@ def is_message(item: Any) -> bool:
         return False
     if item.get("lc") == 1 and isinstance(item.get("kwargs"), dict):
         return role_of(item) is not None
-    if item.get("type") in (_CALL | _RESULT | {"reasoning"}) and "role" not in item:
+    if word(item.get("type")) in (_CALL | _RESULT | {"reasoning"}) and "role" not in item:
         return True
     if role_of(item) is None:
         return False
     return any(
         k in item for k in ("content", "parts", "data", "tool_calls", "function_call", "value", "toolCalls")
     )
+
+
+def is_talk(items: Sequence[Any]) -> bool:
+    """Whether a list holds a conversation: messages, but for a few items that are none."""
+    return sum(map(is_message, items)) > len(items) / 2
 
 
 def role_of(item: Mapping[str, Any]) -> str | None:
@@ -57,8 +64,11 @@ def extend(recording: Recording, messages: Iterable[Mapping[str, Any]]) -> None:
     """Append messages as rows; items of the Responses API that make up one answer become one row."""
     pending: list[dict[str, Any]] = []
     for message in messages:
+        if not is_message(message):
+            recording.odd("no_message", f"{message!r:.60} is none and was left out")
+            continue
         message = unwrapped(message)
-        kind = message.get("type")
+        kind = word(message.get("type"))
         if role_of(message) is None or (kind in ("reasoning", "function_call") and "role" not in message):
             if kind in _RESULT:
                 _flush(recording, pending)
@@ -108,7 +118,7 @@ def rows_of(
     results: list[Row] = []
     thinking = [str(t) for t in _thinking(message)]
     for block in _blocks(message):
-        kind = block.get("type")
+        kind = word(block.get("type"))
         if kind in _THINKING:
             thinking.append(_thought(block))
         elif kind in _CALL:
@@ -142,10 +152,10 @@ def rows_of(
 
 def flat(blocks: Sequence[Mapping[str, Any]]) -> str | list[Any]:
     """Blocks as text where they are nothing else; text blocks of one message are parted by a line end."""
-    if all(block.get("type") in _TEXT for block in blocks):
+    if all(word(block.get("type")) in _TEXT for block in blocks):
         return "\n".join(str(block.get("text") or block.get("refusal") or "") for block in blocks)
     return [
-        {"type": "text", "text": str(b.get("text", ""))} if b.get("type") in _TEXT else dict(b)
+        {"type": "text", "text": str(b.get("text", ""))} if word(b.get("type")) in _TEXT else dict(b)
         for b in blocks
     ]
 
@@ -158,7 +168,7 @@ def _blocks(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         if content != "":
             yield {"type": "text", "text": str(content)}
         return
-    for block in [content] if isinstance(content, dict) else content or []:
+    for block in [content] if isinstance(content, dict) else listed(content):
         yield block_of(block)
 
 
@@ -177,13 +187,13 @@ def block_of(block: Any) -> dict[str, Any]:
 
 
 def _calls(message: Mapping[str, Any]) -> list[Any]:
-    extra = message.get("additional_kwargs") or {}
-    calls = message.get("tool_calls") or message.get("toolCalls") or extra.get("tool_calls") or []
-    broken = message.get("invalid_tool_calls") or []
+    extra = mapped(message.get("additional_kwargs"))
+    calls = message.get("tool_calls") or message.get("toolCalls") or extra.get("tool_calls")
+    broken = message.get("invalid_tool_calls")
     legacy = message.get("function_call") or extra.get("function_call")
     if isinstance(legacy, dict) and not calls:
         calls = [{"id": f"function_{legacy.get('name')}", **legacy}]
-    return [c for c in (*calls, *broken) if isinstance(c, dict)]
+    return [c for c in (*listed(calls), *listed(broken)) if isinstance(c, dict)]
 
 
 def _call(call: Mapping[str, Any]) -> dict[str, Any]:
@@ -228,7 +238,7 @@ def _result_row(result: Mapping[str, Any], meta: Mapping[str, Any]) -> Row:
 
 
 def _thinking(message: Mapping[str, Any]) -> list[Any]:
-    extra = message.get("additional_kwargs") or {}
+    extra = mapped(message.get("additional_kwargs"))
     for key in ("reasoning", "reasoning_content", "reasoning_text", "thinking", "thoughts"):
         found = message.get(key) or extra.get(key)
         if isinstance(found, str) and found:
@@ -242,14 +252,14 @@ def _thought(block: Mapping[str, Any]) -> str:
     for key in ("thinking", "text", "reasoning", "description"):
         if isinstance(block.get(key), str):
             return str(block[key])
-    parts = [*(block.get("summary") or []), *(block.get("content") or [])]
+    parts = [*listed(block.get("summary")), *listed(block.get("content"))]
     return "\n".join(str(p.get("text", "")) if isinstance(p, dict) else str(p) for p in parts)
 
 
 def _meta(message: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(message.get("_meta"), dict):
         return dict(message["_meta"])
-    said = message.get("response_metadata") or {}
+    said = mapped(message.get("response_metadata"))
     usage = (
         message.get("usage") or message.get("usage_metadata") or said.get("token_usage") or said.get("usage")
     )

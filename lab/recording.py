@@ -111,7 +111,7 @@ def message_of(where: str, row: Mapping[str, Any]) -> BaseMessage:
     content = "" if row["content"] is None else row["content"]
     if not isinstance(content, (str, list)):
         raise NotASession(f"{where} has content {content!r:.80}")
-    role, name = row["role"], row.get("name")
+    role, name = row["role"], word(row.get("name"))
     if role == "system":
         return SystemMessage(content, name=name)
     if role == "user":
@@ -142,7 +142,7 @@ def _assistant(where: str, row: Mapping[str, Any], content: str | list[Any]) -> 
     meta = row.get("_meta") or {}
     return AIMessage(
         content,
-        name=row.get("name"),
+        name=word(row.get("name")),
         tool_calls=calls,
         invalid_tool_calls=broken,
         additional_kwargs={"reasoning_content": row["reasoning"]} if row.get("reasoning") else {},
@@ -159,6 +159,21 @@ def arguments(raw: Any) -> dict[str, Any] | None:
     except (TypeError, ValueError):
         return None
     return parsed if isinstance(parsed, dict) else None
+
+
+def listed(value: Any) -> list[Any]:
+    """A list as it is; anything else that stands where a list should holds nothing."""
+    return value if isinstance(value, list) else []
+
+
+def mapped(value: Any) -> Mapping[str, Any]:
+    """An object as it is; anything else that stands where an object should holds nothing."""
+    return value if isinstance(value, dict) else {}
+
+
+def word(value: Any) -> str | None:
+    """A name or kind as it is; anything else that stands where a word should is none."""
+    return value if isinstance(value, str) else None
 
 
 def call_row(name: Any, raw: Any, call_id: Any) -> dict[str, Any]:

@@ -116,6 +116,8 @@ def _found(document: Document) -> str:
             return "no rows"
         number, error, text = document.broken[0]
         return f"line {number} is not JSON ({error}): {text}"
+    if document.broken and document.broken[0][0] == 1:
+        return f"neither one JSON value ({document.error}) nor one a line ({document.broken[0][1]} in line 1)"
     if document.lines and not isinstance(document.value, list):
         number, value = document.lines[0]
         return f"line {number} is no message: {document.text(number)}{_keys(value)}"

@@ -1,5 +1,6 @@
 """Recorded sessions of every format load into one normal form, found out by content."""
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -266,3 +267,26 @@ def test_all_recorded_sessions_load_and_their_sub_agents_are_attached() -> None:
     assert len(sessions) == 57
     attached = {child.name for session in sessions.values() for child in session.children}
     assert attached == {name for name in sessions if ".sub-" in name}
+
+
+def test_a_value_of_another_kind_costs_that_value_and_a_cut_or_packed_file_still_loads(
+    tmp_path: Path,
+) -> None:
+    rows = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]
+    lines = "\n".join(json.dumps(row) for row in rows)
+    path = tmp_path / "s.jsonl"
+    for data in (
+        gzip.compress(lines.encode()),
+        lines.encode("utf-16"),
+        lines.replace("\n", ",\r\n").encode(),
+    ):
+        path.write_bytes(data)
+        assert said(load_session(path)) == [("human", "x"), ("ai", "y")]
+    path.write_text(f'{lines}\n{{"role": "user", "cont', encoding="utf-8")
+    assert [a.split(":")[0] for a in load_session(path).anomalies] == ["broken_line"]
+    thread = {
+        "values": {"messages": [*rows, {"type": "remove", "id": "1"}, {"type": [], "content": 1}, rows[0]]}
+    }
+    cut = load_session(write(tmp_path / "t.json", thread, whole=True))
+    assert [m.type for m in cut.messages] == ["human", "ai", "human"]
+    assert [a.split(":")[0] for a in cut.anomalies] == ["no_message", "no_message"]
