@@ -39,7 +39,8 @@ _OTHER_REASON = re.compile(
     r"|peak load|(?:increase|raise) the (?:\w+ ){0,2}(?:batch|timeout|memory)"
     r"|can only afford|insufficient|payment|\bbalance\b|subscription|retry after"
     r"|(?:please )?wait (?:a |before|for)"
-    r"|try again in \d|this minute|context window (?:is )?too small|overloaded|high demand"
+    r"|try again in \d|this (?:minute|hour|week|month)\b|\bspend\b|moderation|审核"
+    r"|context window (?:is )?too small|overloaded|high demand"
     r"|resource[\s_]exhausted"
     r"|string_above_max|(?<![a-z])encoder prompt"
     r"|(?:\bcode|\bstatus|\bhttp)[\w ]{0,12}[\s:=(]{1,4}4(?:29|01|02|03|04)\b"
@@ -66,7 +67,8 @@ _MAYBE_TALK = re.compile(
     r"\b(?:we|users|you'll (?:get|see)|you get|you see|means?|says|said|saying|for example|e\.g|such as"
     r"|(?<!request )(?<!rejected )(?<!failed )because|therefore"
     r"|workaround|todo|changelog|debug|fix(?:ed|es)?|bugs?|issue|mentions?|tests?"
-    r"|why|it's|which is expected|recovered|this document|pricing|billed|warning|triggered)\b"
+    r"|why|it's|which is expected|recovered|this document|pricing|billed|warning|triggered"
+    r"|tickets?|titled?)\b"
     r"|\breturn |^#{1,4} |^[-*] "
     r"|例如|比如|文档|意思是|说明了?|这种|这类|这是|因为|所以|问题是"
 )
@@ -182,6 +184,7 @@ def _by_numbers(text: str, symbols: list[Symbol], numbers: Numbers) -> int:
         bool({"W", "X", "x", "B", "M", "H", "Q"} & codes)
         or re.search("[IR]q|q[IR]", stated) is not None
         or _LESS.search(text) is not None
+        or re.search("L[TKC]*N[IR][TK]*N|NT?I[^N]?LN", stated) is not None
         or ("C" in codes and re.search("[IR]N", stated) is not None)
     )
     if requested is not None and joined and (requested > limit or requested + (numbers.output or 0) > limit):

@@ -21,7 +21,7 @@ _SUFFIX = {
 }
 
 _NUMBER = (
-    r"(?<![a-z0-9_.\-/#$])"
+    r"(?:(?<![a-z0-9_.\-/#$])|(?<=\d{3}/)(?=\d{4}|\d{1,3},\d{3}))"  # "140221/131072" holds two
     r"(?:\d{1,3}(?:[,_' ]\d{3}){1,4}(?!\d)|\d{1,3}(?:\.\d{3}){1,4}(?!\d)|\d{1,12}(?:\.\d{1,2})?(?!\d))"
     r"(?:\s?(?:thousand|million|百万|万|千)|\s?[km](?![a-z]))?"
     r"(?!\.\d|-\d|(?!tok|byte|char|kb|mb|gb|px)[a-z_])"
@@ -40,6 +40,7 @@ _LEXICON: tuple[tuple[str, str, str], ...] = (
         r"chat~completions?|context~(?:deadline|cancel[a-z]*|manager|variables?|menu)"
         r"|(?:error|api|http|provider|server|invalid)~response|invalid~(?:arguments?|parameters?)",
     ),
+    ("L", "en", r"(?<=exceeds )cache~size"),  # a local engine's cache is its window
     # Foreign subjects: things that can be too long without the window having anything to do with it.
     (
         "Z",
@@ -99,7 +100,7 @@ _LEXICON: tuple[tuple[str, str, str], ...] = (
         "M",
         "",
         r"<=|≤|(?:should|must)\s+be\s+(?=\[)|(?:不能|不得|不可|不应|不要|不允许)超[过出]|不超过"
-        r"|(?:必须|需要?|须|应该?|要)?(?:小于|少于|低于)(?:或?等于)?|应[在为]|需[在为]|范围",
+        r"|(?:必须|需要?|须|应该?|要)?(?:小于|少于|低于)(?:或?等于)?|应[在为]|需[在为]|范围|(?:控制|限制)在",
     ),
     (
         "B",
@@ -107,15 +108,17 @@ _LEXICON: tuple[tuple[str, str, str], ...] = (
         r"(?:too|overly)~(?:long|large|big|lengthy|many)|oversized?|overlong|overflows|overflowed"
         r"|(?:not|cannot|can't|won't|doesn't|don't)~fit",
     ),
+    ("B", "en", r"(?:demasiado|muy|muito) (?:larg[oa]|long[oa]|grande)s?"),
     ("B", "en", r"zu (?:lang|groß|viele)|trop (?:long(?:ue)?|grande?)s?|trop de(?= jetons| tokens)"),
     ("B", "", r"过长|过大|过多|太长|太大|太多|超长|超限|超标|溢出"),
     (
         "X",
         "en",
         r"(?<!to )exceed(?:s|ed|ing)?|surpass(?:es|ed)?|(?:reached|hit)(?=\s(?:the|its|maximum|max)\s)"
-        r"|reached(?=[:.,;(\s]*(?:\d|$))",
+        r"|reached(?=[:.,;(\s]*(?:\d|$)|\s(?:while|during|before)\s)",
     ),
     ("X", "en", r"über(?:schreite[nt]|schritten|steig(?:t|en))|dépass(?:e|ent|ée?)|excèd(?:e|ent)"),
+    ("X", "en", r"(?:super|exced|sobrepas|ultrapass)(?:an|en|am|em|a|e|ou|ó)"),
     ("X", "", r"超过|超出|超え|大于|多于|高于|长于|(?<=[\d)s])\s>=?\s(?=[\da-z])|(?<=\d)>=?(?=\d)"),
     (
         "x",
@@ -128,20 +131,23 @@ _LEXICON: tuple[tuple[str, str, str], ...] = (
     (
         "E",
         "en",
-        r"context_(?:overflow|too_long|window_overflow)(?:_error)?|context~(?:(?:window|size|buffer)~)?is~full"
+        r"context_(?:overflow|too_long|window_overflow)(?:_error)?|(?<=: )context~overflow"
+        r"|max~context~reached"
+        r"|context~(?:(?:window|size|buffer)~)?is~full"
         r"|context~window~full",
     ),
     (
         "C",
         "en",
         r"(?:max~)?context~(?:windows?|lengths?|sizes?|limits?|budget|capacity)|context|max~model~len(?:gth)?"
-        r"|max~seq(?:uence)?~len(?:gth)?|n_ctx|num_ctx|model~length|sequence~length",
+        r"|max~seq(?:uence)?~len(?:gth)?|n_ctx|num_ctx|model~length|sequence~length"
+        r"|(?:model|token|input|prompt)~window|max(?:imum)?~position~embeddings",
     ),
     (
         "C",
         "en",
         r"kontext(?:fensters?|länge|größe|limits?)?|fenêtre de contexte"
-        r"|longueur (?:maximale )?d[ue] contexte|contexte",
+        r"|longueur (?:maximale )?d[ue] contexte|contexte|(?:(?:ventana|longitud|janela) de )?contexto",
     ),
     ("C", "", r"上下文(?:长度|窗口|大小)?|窗口(?:长度|大小)?|コンテキスト(?:长|ウィンドウ)?"),
     (
@@ -160,7 +166,8 @@ _LEXICON: tuple[tuple[str, str, str], ...] = (
         r"|ceiling|(?:below|under)(?=\s\d)|upper~bound|at~most|up~to|configured",
     ),
     ("L", "en", r"maximale[nrs]?|höchstens|limite|maximum autorisé"),
-    ("L", "", r"上限|限制|最大|最长|最多|最高|支持|允许|限长"),
+    ("L", "en", r"máxim[oa]|límite"),
+    ("L", "", r"可用|上限|限制|最大|最长|最多|最高|支持|允许|限长"),
     (
         "I",
         "en",
@@ -169,7 +176,7 @@ _LEXICON: tuple[tuple[str, str, str], ...] = (
     ("I", "en", r"eingaben?|nachrichten|gespräch|entrées?|invite"),
     ("I", "", r"输入|入力|プロンプト|提示词|提示语|对话|会话|聊天记录|历史(?:消息|记录)?"),
     ("R", "en", r"requests?|texts?|contents?|message|documents?|quer(?:y|ies)"),
-    ("R", "en", r"anfrage|requête"),
+    ("R", "en", r"anfrage|requête|solicitud|(?<!stop )sequences?"),
     ("R", "", r"请求|内容|文本|消息|讯息|问题|文档"),
     ("T", "en", r"tokens?|toks?|jetons?"),
     ("T", "", r"令牌|词元|トークン"),

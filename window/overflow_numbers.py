@@ -39,7 +39,8 @@ _AFTER = re.compile(
     r"(?:requested|supplied|sent|provided|given|received"
     r"|submitted|passed))"
     rf"|(?P<input>{_OWNER}(?:inputs?|prompts?|messages|输入)(?![a-z_]))"
-    r"|(?P<limit>\)?[\s-]?(?:tokens?[\s-])?(?:maximum|max\b|limit|context|or less|or fewer|的?上限|的?限制"
+    r"|(?P<limit>\)?[\s-]?(?:tokens?[\s-])?(?:maximum|max\b|limit(?!\s?[=:]|\s(?:is|of|was)\b)"
+    r"|context|or less|or fewer|的?上限|的?限制"
     r"|的?上下文))"
 )
 _BY = re.compile(r"(?:\bby|超出了?|超了)\s?(?:about |around |over |approximately |at least |约|≈|~)?$")
@@ -63,6 +64,8 @@ def _role_before(codes: str) -> str:
             if _LIMIT_CUES & set(codes[:place]) and "I" not in codes:
                 return "cap"
             return "total" if "I" in codes[:place] else "output"
+        if code == "B" and "O" not in codes[:place]:
+            return "input"  # "context too long: 9000 requested"
         if code in _LIMIT_CUES:
             return "cap" if "O" in codes and not set("ITC") & set(codes) else "limit"
         if code in "Qq":

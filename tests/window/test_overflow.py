@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headwater.window.overflow import Overflow, parse_overflow, silent_overflow
 from tests.growth import LINEAR, growth
-from tests.window import overflow_variants, overflow_wordings
+from tests.window import overflow_dialects, overflow_variants, overflow_wordings
 
 SHARED = Path(__file__).parents[2].parent / "shared"
 CORPUS = SHARED / "cases" / "overflow_errors.jsonl"
@@ -466,3 +466,18 @@ def test_m21_what_an_exception_quotes_of_the_request_is_not_what_it_says() -> No
     body = {"error": {"message": f"Invalid value for 'messages[3].content': '{said}'", "type": "invalid"}}
     assert parse_overflow(ProviderError(f"Error code: 400 - {body}", body, 400)) is None
     assert parse_overflow(ProviderError(f"Error code: 400 - {said}", None, 400)) is not None
+
+
+@pytest.mark.parametrize(("status", "text", "limit", "requested"), overflow_dialects.OVERFLOWS)
+def test_m18_other_dialects_of_a_refusal_are_read(
+    status: int | None, text: str, limit: int | None, requested: int | None
+) -> None:
+    found = parse_overflow(text, status)
+    assert found is not None
+    assert limit == overflow_dialects.ANY or found.limit == limit
+    assert requested == overflow_dialects.ANY or found.requested == requested
+
+
+@pytest.mark.parametrize(("status", "text"), overflow_dialects.LOOK_ALIKES)
+def test_m22_other_look_alikes_are_none(status: int | None, text: str) -> None:
+    assert parse_overflow(text, status) is None
