@@ -142,8 +142,8 @@ def resolve_model(model: str | BaseChatModel) -> BaseChatModel:
         raise UnknownModel(
             f"{type(model).__name__!r} is no chat model: its window and its provider's rules are unknown, "
             "and another model would be sent the very bytes that one refused. Give the chat model itself: "
-            "settings go into its constructor (not `.bind`). Instead of `.with_fallbacks`, several summarizers "
-            "are `summarizer=[first, second]`, and a second main model is "
+            "settings go into its constructor (not `.bind`). Instead of `.with_fallbacks`, several "
+            "summarizers are `summarizer=[first, second]`, and a second main model is "
             "`create_agent(first, middleware=[ModelFallbackMiddleware(second), GovernanceMiddleware(...)])`"
         )
     if not model.rpartition(":")[2].strip():
