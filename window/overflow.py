@@ -9,12 +9,21 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from headwater.window.overflow_grammar import Symbol, lex, normalise
-from headwater.window.overflow_numbers import Numbers, read_numbers
+from headwater.window.overflow_grammar import lex, normalise
+from headwater.window.overflow_numbers import read_numbers
 from headwater.window.overflow_quotes import own_words
+from headwater.window.overflow_relations import (
+    HINT,
+    STRONG,
+    WEAK,
+    blamed_parameter,
+    by_numbers,
+    in_tokens,
+    kind_of,
+    surest_relation,
+)
 from headwater.window.overflow_source import sources
 
-_STRONG, _WEAK, _HINT = 3, 2, 1
 _BAD_REQUEST = 400
 _REFUSED = frozenset({_BAD_REQUEST, 413, 422})
 
@@ -72,149 +81,14 @@ _MAYBE_TALK = re.compile(
     r"|\breturn |^#{1,4} |^[-*] "
     r"|例如|比如|文档|意思是|说明了?|这种|这类|这是|因为|所以|问题是"
 )
-_IF = re.compile(
-    r"(?:\b(?:if|when|whenever|once|unless|until|before|avoid|prevent|in case|after|detects?|handles?)\b"
-    r"|如果|若|一旦|避免|防止|以免|当(?!前|天|日))[^.:;。；]{0,80}$"
-)
 _ERROR_START = re.compile(
     r"\W{0,4}(?:error|exception|traceback|http|status"
     r"|\d{3}\b|data:|event:|[\w.]{0,60}(?:error|exception)\b)"
 )
-_LESS = re.compile(r"\d\)? - [a-z_]{3,40} ?\(?\d")  # "max_seq_len (8192) - prompt_len (8392)"
-_BUT_YOU = re.compile(r"(?:however|but),? your?\b|[但而]您|但你")
 _QUOTED = re.compile(r"[\"“「]([^\"”」\n]{0,400})[\"”」]|`([^`\n]{0,400})`")
 
 _FINISHED_BY_WINDOW = frozenset({"model_context_window_exceeded", "context_window_exceeded"})
 _FINISHED_BY_LENGTH = frozenset({"length", "max_tokens", "max_output_tokens"})
-
-
-def _judge(symbol: Symbol, left: str, right: str, text: str) -> int:
-    """How surely one relation says that the input is beyond the window: 0 (no) to 3 (whatever the status)."""
-    code = symbol.code
-    foreign = _is_foreign([noun for noun in left if noun in "ZITC"], right)
-    output_only = "O" in left and not {"I", "C"} & set(left)
-    if foreign or output_only:
-        return 0
-    if code in "EH":
-        return _STRONG
-    if code in "Yy":
-        return _STRONG if "C" in left and (code == "Y" or "N" in right[:2]) else 0
-    if code == "B":
-        if {"I", "C"} & set(left) or "C" in right or "I" in right[:2]:
-            return _STRONG
-        if "T" in left or (right[:1] == "T" and {"N", "I", "L"} & set(right)):
-            return _WEAK
-        return (_WEAK if "h" in right else _HINT) if "R" in left or right[:1] == "T" else 0
-    if code == "M":
-        if re.match("[^NPCIL]*O", right):
-            return 0  # one parameter measured by another: "budget must be less than max_tokens"
-        if {"I", "T"} & set(left) and {"C", "N", "G"} & set(right):
-            return _STRONG
-        return _WEAK if "R" in left and "T" in right and "N" in right else 0
-    return _judge_exceeding(code, left, right, text[symbol.start : symbol.end])
-
-
-def _is_foreign(nouns: list[str], right: str) -> bool:
-    """Whether what is too long is no part of the window: a file, a name, a list, whatever its tokens."""
-    if "Z" not in nouns or "C" in nouns or "C" in right:
-        return False
-    tokens_of_it = "T" in nouns and nouns.index("T") < nouns.index("Z")  # "tokens of image and text"
-    return not tokens_of_it and (nouns[-1] == "Z" or "I" not in nouns)
-
-
-def _judge_exceeding(code: str, left: str, right: str, word: str) -> int:
-    subject, bound = set(left), set(right)
-    if code == "x" and not {"I", "T", "R"} & subject:
-        return 0  # a configured window larger than the model's: not about this request
-    if code == "x" and not {"C", "L"} & bound and "N" not in subject:
-        return 0  # "prompts over 200k tokens cost more"
-    if word in {"reached", "hit"} and "C" not in bound:
-        return _STRONG if word == "reached" and {"C", "L"} <= subject and not bound & {"I", "L"} else 0
-    if "C" in bound:
-        return _STRONG
-    if {"I", "T", "C"} & subject and "L" in bound:
-        return _STRONG
-    if {"I", "T", "C"} & subject and "N" in bound:
-        return _STRONG if "T" in subject | bound or "C" in subject else _WEAK
-    if "L" in bound and {"T", "I"} & bound:
-        return _STRONG
-    if word in {"超出", "超过"} and "C" in subject and not bound:
-        return _STRONG
-    if word == "exceeded":
-        if "C" in subject or {"L", "I"} <= subject or {"I", "K"} <= subject or {"I", "T"} <= subject:
-            return _STRONG
-        return _WEAK if {"L", "T"} <= subject else 0
-    return 0
-
-
-def _surest_relation(text: str, symbols: list[Symbol], trusted: bool) -> int:
-    """The surest relation in a text, each read within its own sentence."""
-    surest, start, foreign = 0, 0, False
-    ends = [at for at, symbol in enumerate(symbols) if symbol.code == "P"] + [len(symbols)]
-    for end in ends:
-        sentence = symbols[start:end]
-        codes = "".join(symbol.code for symbol in sentence)
-        opens = symbols[start - 1].end if start else 0
-        for at, symbol in enumerate(sentence):
-            if symbol.code not in "XxBMHEYy":
-                continue
-            right = codes[at + 1 : at + 15]
-            if symbol.code in "Xx":
-                right = right.partition("W")[0]  # what stands behind "while" or "but" is no bound of it
-            left = codes[max(0, at - 14) : at]
-            level = _judge(symbol, left, right, text)
-            foreign = foreign or (symbol.code == "B" and left[-1:] == "Z")
-            before = text[max(opens, symbol.start - 160) : symbol.start]
-            if level > surest and (trusted or not _IF.search(before)):
-                surest = level
-        start = end + 1
-    # "Request entity too large", and a code that says "request_too_large" again: still the entity.
-    return 0 if foreign and surest == _HINT else surest
-
-
-def _by_numbers(text: str, symbols: list[Symbol], numbers: Numbers) -> int:
-    """A bound and a request stated side by side: the arithmetic is the relation."""
-    stated = "".join(symbol.code for symbol in symbols)
-    codes = set(stated)
-    limit, requested = numbers.limit, numbers.requested
-    sized = {"T", "C"} & codes or {"K", "H"} <= codes or "qI" in stated
-    if limit is None or not sized or ("Z" in codes and not {"I", "C"} & codes):
-        return 0
-    joined = (
-        bool({"W", "X", "x", "B", "M", "H", "Q"} & codes)
-        or re.search("[IR]q|q[IR]", stated) is not None
-        or _LESS.search(text) is not None
-        or re.search("L[TKC]*N[IR][TK]*N|NT?I[^N]?LN", stated) is not None
-        or ("C" in codes and re.search("[IR]N", stated) is not None)
-    )
-    if requested is not None and joined and (requested > limit or requested + (numbers.output or 0) > limit):
-        return _STRONG
-    if not {"C", "L"} <= codes or "x" in codes:
-        return 0
-    return _STRONG if "H" in codes or _BUT_YOU.search(text) else _HINT
-
-
-def _blamed_parameter(symbols: list[Symbol]) -> bool:
-    """The text opens by calling the output cap itself too large ("'max_tokens' is too large: 9000 …")."""
-    codes = "".join(symbol.code for symbol in symbols[:12])
-    return re.match(r"[FNR]?O+[^PICT]*[BMXx]", codes) is not None
-
-
-def _kind(symbols: list[Symbol], numbers: Numbers) -> str:
-    """Which side must give: where half the window is free, lowering the cap is enough (case 57)."""
-    limit, asked, output = numbers.limit, numbers.input, numbers.output
-    if asked is None and output is not None and numbers.total is not None:
-        asked = max(0, numbers.total - output)
-    if limit is not None and output is not None:
-        if output >= limit or (asked is not None and asked <= limit // 2 and asked + output >= limit):
-            return "output"
-        return "combined" if output else "input"
-    subject = ""
-    for code in (symbol.code for symbol in symbols):
-        if code in "XxBM" and "I" in subject and "O" in subject.partition("I")[2]:
-            return "combined"
-        subject = "" if code in "PXxBM" else (subject + code)[-40:]
-    return "input"
 
 
 def _is_talk(source: str, text: str) -> bool:
@@ -233,14 +107,6 @@ def _is_talk(source: str, text: str) -> bool:
     return False
 
 
-def _in_tokens(text: str, symbols: list[Symbol]) -> list[Symbol]:
-    """The symbols, where a body whose bound is in tokens is the request, and no count of bytes."""
-    if "LKNT" not in "".join(symbol.code for symbol in symbols):
-        return symbols
-    bodies = {"body", "payload", "entity"}
-    return [s._replace(code="R") if text[s.start : s.end] in bodies else s for s in symbols]
-
-
 def _says(text: str, trusted: bool, status: int | None) -> Overflow | None:
     """The overflow that a normalised text states, whoever wrote it."""
     if _NO_BODY.match(text):
@@ -249,23 +115,23 @@ def _says(text: str, trusted: bool, status: int | None) -> Overflow | None:
         return None
     if _MALFORMED.search(text):
         return Overflow(None, None, "input")  # counted in characters: no token limit to learn
-    symbols = _in_tokens(text, lex(text))
+    symbols = in_tokens(text, lex(text))
     codes = {symbol.code for symbol in symbols}
     if "C" not in codes and (_YOUR_LIMIT.search(text) or ("T" not in codes and _CHARS.search(text))):
         return None
     if _PERCENT.search(text) and not trusted:
         return None
     numbers = read_numbers(text, symbols)
-    blamed = _blamed_parameter(symbols) and not _LESS.search(text)
+    blamed = blamed_parameter(text, symbols)
     if blamed and (numbers.limit is None or numbers.output is None or numbers.output >= numbers.limit):
         return None  # the parameter is wrong whatever the history's length
-    level = max(_surest_relation(text, symbols, trusted), _by_numbers(text, symbols, numbers))
+    level = max(surest_relation(text, symbols, trusted), by_numbers(text, symbols, numbers))
     if blamed:
-        level = _STRONG  # the cap fits, so the history does not
-    needed = _HINT if status in _REFUSED else _WEAK if status is None else _STRONG
+        level = STRONG  # the cap fits, so the history does not
+    needed = HINT if status in _REFUSED else WEAK if status is None else STRONG
     if level < needed:
         return None
-    return Overflow(numbers.limit, numbers.requested, _kind(symbols, numbers))
+    return Overflow(numbers.limit, numbers.requested, kind_of(symbols, numbers))
 
 
 def _tells(quotation: str) -> bool:
