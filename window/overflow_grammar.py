@@ -173,7 +173,12 @@ _LEXICON: tuple[tuple[str, str, str], ...] = (
         "en",
         r"prompts?|inputs?|messages|conversations?|dialog(?:ue)?s?|(?:chat|message)~history|history|transcript",
     ),
-    ("I", "en", r"eingaben?|nachrichten|gespräch|entrées?|invite"),
+    (
+        "I",
+        "en",
+        r"eingaben?|nachrichten|gespräch|entrées?|invite"
+        r"|entradas?|mensajes|mensagens|conversa(?:ción|ções)?",
+    ),
     ("I", "", r"输入|入力|プロンプト|提示词|提示语|对话|会话|聊天记录|历史(?:消息|记录)?"),
     ("R", "en", r"requests?|texts?|contents?|message|documents?|quer(?:y|ies)"),
     ("R", "en", r"anfrage|requête|solicitud|(?<!stop )sequences?"),

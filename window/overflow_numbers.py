@@ -39,7 +39,7 @@ _AFTER = re.compile(
     r"(?:requested|supplied|sent|provided|given|received"
     r"|submitted|passed))"
     rf"|(?P<input>{_OWNER}(?:inputs?|prompts?|messages|输入)(?![a-z_]))"
-    r"|(?P<limit>\)?[\s-]?(?:tokens?[\s-])?(?:maximum|max\b|limit(?!\s?[=:]|\s(?:is|of|was)\b)"
+    r"|(?P<limit>\)?[\s-]?(?:tokens?[\s-])?(?:(?:maximum|max\b|limit)(?!\s?[=:]|\s(?:is|of|was)\b)"
     r"|context|or less|or fewer|的?上限|的?限制"
     r"|的?上下文))"
 )

@@ -17,6 +17,8 @@ _IF = re.compile(
     r"|如果|若|一旦|避免|防止|以免|当(?!前|天|日))[^.:;。；]{0,80}$"
 )
 _LESS = re.compile(r"\d\)? - [a-z_]{3,40} ?\(?\d")  # "max_seq_len (8192) - prompt_len (8392)"
+# "at most 8192 tokens, your prompt 9000", "9000 tokens in the prompt, limit 8192", and in two sentences.
+_SIDE_BY_SIDE = re.compile("L[TKC]*N[IR][TK]*N|NT?I[^N]?LN|I[^NP]{0,4}NT?P?L[^NPO]{0,3}N")
 _BUT_YOU = re.compile(r"(?:however|but),? your?\b|[但而]您|但你")
 
 
@@ -59,7 +61,8 @@ def _judge_exceeding(code: str, left: str, right: str, word: str) -> int:
     if code == "x" and not {"I", "T", "R"} & subject:
         return 0  # a configured window larger than the model's: not about this request
     if code == "x" and not {"C", "L"} & bound and "N" not in subject:
-        return 0  # "prompts over 200k tokens cost more"
+        # "prompts over 200k tokens cost more" is none.
+        return HINT if word.startswith(("is ", "are ")) and right.startswith("NT") else 0
     if word in {"reached", "hit"} and "C" not in bound:
         return STRONG if word == "reached" and {"C", "L"} <= subject and not bound & {"I", "L"} else 0
     if "C" in bound:
@@ -116,7 +119,7 @@ def by_numbers(text: str, symbols: list[Symbol], numbers: Numbers) -> int:
         bool({"W", "X", "x", "B", "M", "H", "Q"} & codes)
         or re.search("[IR]q|q[IR]", stated) is not None
         or _LESS.search(text) is not None
-        or re.search("L[TKC]*N[IR][TK]*N|NT?I[^N]?LN", stated) is not None
+        or _SIDE_BY_SIDE.search(stated) is not None
         or ("C" in codes and re.search("[IR]N", stated) is not None)
     )
     if requested is not None and joined and (requested > limit or requested + (numbers.output or 0) > limit):
