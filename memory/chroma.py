@@ -12,6 +12,7 @@ import json
 import shutil
 import threading
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
@@ -50,6 +51,11 @@ class ChromaIndex:
         self._made: set[tuple[str, ...]] = set()
         self._spoilt = False
 
+    @property
+    def shared(self) -> bool:
+        """Whether other folders use it as well: what it holds does not hang on this one."""
+        return str(self._where).startswith(("http://", "https://"))
+
     def stamp(self, space: tuple[str, ...]) -> str | None:
         """See `Index`."""
         with self._lock, _Foreign("open"):
@@ -75,14 +81,17 @@ class ChromaIndex:
             self._present(space).modify(metadata={"stamp": stamp})
 
     def signature(self) -> str:
-        """See `Index`. Embeds one word the first time, to learn the dimension."""
-        with self._lock:
-            if not self._signature:
-                with _Foreign("embed"):
-                    kind = getattr(self._embeddings, "name", None) or getattr(self._embeddings, "model", None)
-                    size = len(self._embeddings.embed_query("headwater"))
-                self._signature = f"{_FORMAT}/{kind or type(self._embeddings).__name__}/{size}"
-            return self._signature
+        """See `Index`. Loads Chroma and embeds one word the first time, to learn the dimension.
+
+        Without the lock: what loads for seconds, or hangs, holds up nobody who closes.
+        """
+        if not self._signature:
+            with _Foreign("embed"):
+                import_module("chromadb")
+                kind = getattr(self._embeddings, "name", None) or getattr(self._embeddings, "model", None)
+                size = len(self._embeddings.embed_query("headwater"))
+            self._signature = f"{_FORMAT}/{kind or type(self._embeddings).__name__}/{size}"
+        return self._signature
 
     def size(self, space: tuple[str, ...]) -> int:
         """See `Index`."""
@@ -175,7 +184,7 @@ class ChromaIndex:
             from chromadb.config import Settings
 
             settings = Settings(anonymized_telemetry=False)
-            if str(self._where).startswith(("http://", "https://")):
+            if self.shared:
                 address = str(self._where)
                 host, _, port = address.split("//", 1)[1].rstrip("/").partition(":")
                 secure = address.startswith("https")

@@ -21,7 +21,8 @@ from langgraph.store.base import BaseStore, PutOp
 from headwater.memory.database import StorageError
 from headwater.memory.facts import label
 from headwater.memory.index import CANDIDATES, Entry, Hit, Index, IndexBroken, by_identifiers, fuse
-from headwater.memory.upkeep import Upkeep, marks_in
+from headwater.memory.marks import marks_in
+from headwater.memory.upkeep import Upkeep
 
 if TYPE_CHECKING:
     from headwater.memory.archive import Archive
@@ -235,6 +236,7 @@ class Compartments:
                     self._news.notify_all()
                     return
                 self._due = None
+            self._upkeep.load()
             try:
                 with self._lock, _stored():
                     self._take_over()

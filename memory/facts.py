@@ -20,6 +20,7 @@ from headwater.memory.aliases import Aliases
 from headwater.memory.database import StorageError
 from headwater.memory.fact import Category, Fact, FactRefused, Scope, Source, Status, Trust, fact
 from headwater.memory.index import CANDIDATES, Entry, Index, by_identifiers, fuse
+from headwater.memory.places import Places
 from headwater.memory.upkeep import Upkeep
 from headwater.memory.uses import Uses
 
@@ -50,6 +51,7 @@ class Facts:
         tenant, project: Whose facts. Never empty in the store, whatever is given.
         exclusive: Held while a fact is read, changed and written, so that processes take turns.
         lease: Entered with True by the one process that may build indexes.
+        place: Gives this folder's name where others share the store.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Facts:
         project: str,
         exclusive: Callable[[], AbstractContextManager[Any]],
         lease: Callable[[], AbstractContextManager[bool]],
+        place: Callable[[], str] | None = None,
     ) -> None:
         self._open_store = store
         self._space = (label(tenant), label(project), "facts")
@@ -77,6 +80,7 @@ class Facts:
             lock=self._lock,
             exclusive=exclusive,
             lease=lease,
+            places=None if place is None else Places(self._opened, self._space, place),
         )
         self._store: BaseStore | None = None
         self._aliases = Aliases(self._opened, self._space, exclusive=exclusive, facts=self._all)
@@ -244,6 +248,7 @@ class Facts:
         """
         if k < 1 or not query.strip():
             return []
+        self._upkeep.load()
         with self._lock, _stored():
             asked = max(4 * k, CANDIDATES)
             rankings = self._upkeep.rankings(query, asked)
@@ -260,7 +265,7 @@ class Facts:
             return self._upkeep.unindexed()
 
     def settle(self, seconds: float = 60.0) -> bool:
-        """Wait until indexes that are built in the background are whole; whether they are."""
+        """Wait until what was written is in every index and those that are built are whole; whether it is."""
         return self._upkeep.settle(seconds)
 
     def rebuild(self) -> int:
@@ -283,6 +288,9 @@ class Facts:
             self._store = None
 
     def _opened(self) -> BaseStore:
+        # Without the lock where it is open: whoever holds the turn of processes must not wait for it.
+        if (opened := self._store) is not None:
+            return opened
         with self._lock:
             if self._store is None:
                 self._store = self._open_store()
@@ -324,6 +332,7 @@ class Facts:
         with _stored():
             puts += [*self._aliases.puts(facts), *self._aliases.gone(self._get_many(gone))]
             self._opened().batch([*puts, *self._upkeep.marks([*changed, *gone])])
+            self._upkeep.marked([*changed, *gone])
 
     def _set_status(self, key: str, status: Status) -> Fact:
         with self._lock, self._exclusive():
@@ -334,7 +343,7 @@ class Facts:
 
     def _catch_up(self) -> None:
         with self._lock, _stored():
-            self._upkeep.catch_up()
+            self._upkeep.catch_up(later=True)
 
     def _entries(self) -> EntryList:
         return [Entry(f.id, f.content) for f in self._all() if f.live]

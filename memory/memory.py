@@ -179,7 +179,8 @@ class Memory:
         from headwater.memory.words import LexicalIndex
 
         words = LexicalIndex(self.root / "words.sqlite")
-        return Facts(self._store, words, [self._by_meaning()], **self._upkeep())
+        place = None if self._given_store is None else self._own_store.place
+        return Facts(self._store, words, [self._by_meaning()], place=place, **self._upkeep())
 
     def _make_compartments(self) -> Compartments:
         from headwater.memory.compartments import Compartments
@@ -187,8 +188,9 @@ class Memory:
 
         # A file of its own: how rare a word is among facts must not depend on what was told.
         words = LexicalIndex(self.root / "told.sqlite")
+        # What was told is in this folder's archive, whichever store has the facts.
         return Compartments(
-            self.archive, self.sessions, self._store, words, [self._by_meaning()], **self._upkeep()
+            self.archive, self.sessions, self._own_store.open, words, [self._by_meaning()], **self._upkeep()
         )
 
     def _store(self) -> BaseStore:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import uuid
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 # One version without tables of ours: the store makes its own, the number is the fence for newer programs.
 _MIGRATIONS: tuple[tuple[str, ...], ...] = ((),)
+_PLACE = ("%", "place")
 
 
 class OwnStore:
@@ -63,6 +65,17 @@ class OwnStore:
                 f"cannot open the store of facts {str(self._path)!r}: {error}; "
                 "check the path and its permissions"
             ) from error
+
+    def place(self) -> str:
+        """The name of this folder among those that share another store; made once."""
+        store = self.open()
+        with self.exclusive():
+            item = store.get(_PLACE, "name", refresh_ttl=False)
+            if item is None:
+                store.put(_PLACE, "name", {"name": uuid.uuid4().hex}, index=False)
+                item = store.get(_PLACE, "name", refresh_ttl=False)
+            assert item is not None
+            return str(item.value["name"])
 
     def close_file(self) -> None:
         """Close the store's file."""

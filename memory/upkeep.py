@@ -1,31 +1,36 @@
 """Keeping indexes in step with the store they were made from, through kills, lost files and changed models.
 
-The store holds, beside the rows, a mark for each row that is not in every index yet, and an epoch for each
-index. A row's mark is written in the same batch as the row. An index that was built whole carries the epoch
-and the signature of what it was built with; one that carries anything else is built anew: the one by words at
-once, the others beside the work, while words serve.
+`marks` has what the store holds about them. An index that was built whole carries its epoch and the signature
+of what it was built with; one that carries anything else is built anew: the one by words at once, the others
+beside the work, while words serve.
 """
 
 from __future__ import annotations
 
 import logging
+import sqlite3
 import threading
 import time
-import uuid
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
-from langgraph.store.base import BaseStore, Item, PutOp
+from langgraph.store.base import BaseStore, PutOp
 
+from headwater.memory.database import StorageError
 from headwater.memory.index import Entry, Hit, Index, IndexBroken
+from headwater.memory.marks import Epochs, Marks
+from headwater.memory.places import Places
 from headwater.memory.rebuild import Rebuild
+from headwater.memory.warming import Warming
 
 _log = logging.getLogger(__name__)
 _AT_ONCE = 1_000
 _FEW = 100
 _PAUSE = 2.0
 """Seconds until an index that another process builds is looked at again."""
+_TURN = 1.0
+"""Seconds that a build of a few rows waits for another of that kind."""
 _RETRY = 60.0
 """Seconds until an index that could not be built is tried again."""
 
@@ -42,6 +47,7 @@ class Upkeep:
         lock: Held by the caller around every call but `close`; background work takes it for its last step.
         exclusive: Held while marks are taken away, so that no newer mark goes with them.
         lease: One process at a time builds; enters with False where another is at it.
+        places: The folders that share the store; None where it is this folder's own.
     """
 
     def __init__(
@@ -56,8 +62,8 @@ class Upkeep:
         lock: threading.RLock,
         exclusive: Callable[[], AbstractContextManager[Any]],
         lease: Callable[[], AbstractContextManager[bool]],
+        places: Places | None = None,
     ) -> None:
-        self._store = store
         self._space = space
         self._words = words
         self._indexes = (*others, words)
@@ -66,40 +72,63 @@ class Upkeep:
         self._lock = lock
         self._exclusive = exclusive
         self._lease = lease
-        self._marks = _marks_of(space)
-        self._epochs = (*space[:2], "indexes", space[2])
-        self._usable: list[Index] | None = None
+        self._marks = Marks(store, space, exclusive, places)
+        self._epochs = Epochs(store, space)
+        self._usable: list[Index] = []
+        self._unopened: list[Index] = [*self._indexes]
+        self._loaded = False
+        self._warming: Warming | None = None
         self._builds: dict[Index, Rebuild] = {}
         self._retry_at: dict[Index, float] = {}
         self._elsewhere: set[Index] = set()
         self._healed: set[Index] = set()
+        self._missed: set[Index] = set()
         self._told: dict[str, Any] = {}
 
     def marks(self, ids: Sequence[str]) -> list[PutOp]:
         """What to put into the store in the same batch as changed rows."""
-        return marks_in(self._space, ids)
+        return self._marks.puts(ids)
+
+    def marked(self, ids: Sequence[str]) -> None:
+        """To be called when that batch was put."""
+        self._marks.put(ids)
 
     def unindexed(self) -> list[str]:
         """Ids of the rows that are not yet in every index: all of them while one is out of use."""
         if len(self._ready()) < len(self._indexes):
             return [row.id for row in self._rows()]
-        return [item.key for item in self._marked()]
+        return [item.key for item in self._marks.all()]
 
-    def catch_up(self) -> None:
+    def load(self) -> None:
+        """Load what the indexes need, which may take seconds the first time. Touches no file of theirs; to be
+        called without the lock.
+        """
+        if not self._loaded:
+            for index in self._indexes:
+                # One that cannot be loaded is told about when it is opened.
+                with suppress(IndexBroken):
+                    index.signature()
+            self._loaded = True
+
+    def catch_up(self, *, later: bool = False) -> None:
         """Tell the usable indexes about all marked rows.
 
         Marks stay while an index is behind: it, or another process that builds it, must see them too.
+
+        Args:
+            later: Wait for nothing that has to be loaded first: words are told now, the others in a thread.
         """
-        usable = self._ready()
-        marked = self._marked()
+        waits = later and not self._loaded
+        usable = self._ready([self._words] if waits else None)
+        if waits and (self._warming is None or not self._warming.alive):
+            self._warming = Warming(self.load, self.catch_up, self._lock)
+        marked = self._marks.all()
         new = [item for item in marked if self._told.get(item.key) != item.value]
         for start in range(0, len(new), _AT_ONCE):
             self._tell(usable, [item.key for item in new[start : start + _AT_ONCE]])
             self._told.update((item.key, item.value) for item in new[start : start + _AT_ONCE])
         if marked and not self._behind():
-            with self._exclusive():
-                done = [item.key for item in self._marked() if self._told.get(item.key) == item.value]
-                self._store().batch([PutOp(self._marks, key, None) for key in done])
+            self._marks.clear(self._told)
             self._told.clear()
 
     def rankings(self, query: str, k: int) -> list[tuple[float, list[Hit]]]:
@@ -120,7 +149,7 @@ class Upkeep:
         Raises:
             IndexBroken: One of them could not be built. The others were.
         """
-        self._usable = []
+        self._usable, self._unopened = [], []
         self._elsewhere.clear()
         failures: list[IndexBroken] = []
         for index in self._indexes:
@@ -136,12 +165,16 @@ class Upkeep:
     def settle(self, seconds: float) -> bool:
         """Wait for background work; whether none is left. To be called without the lock."""
         deadline = time.monotonic() + seconds
+        if self._warming is not None:
+            self._warming.join(seconds)
         for build in [*self._builds.values()]:
             build.join(max(0.0, deadline - time.monotonic()))
-        return not any(build.alive for build in self._builds.values())
+        return not self._at_work()
 
     def stop(self) -> None:
         """End background work. To be called without the lock."""
+        if self._warming is not None:
+            self._warming.stop()
         for build in [*self._builds.values()]:
             build.stop()
 
@@ -149,7 +182,10 @@ class Upkeep:
         """Let the indexes go; the next use checks them again. To be called without the lock."""
         self.stop()
         with self._lock:
-            self._usable = None
+            self._usable, self._unopened = [], [*self._indexes]
+            self._warming = None
+            self._loaded = False
+            self._marks.close()
             self._builds.clear()
             self._elsewhere.clear()
             self._healed.clear()
@@ -160,14 +196,6 @@ class Upkeep:
                     index.close()
                 except IndexBroken as error:
                     _log.debug("closing %s: %s", type(index).__name__, error)
-
-    def _marked(self) -> list[Item]:
-        found: list[Item] = []
-        while page := self._store().search(self._marks, limit=_AT_ONCE, offset=len(found)):
-            found += page
-            if len(page) < _AT_ONCE:
-                break
-        return found
 
     def _tell(self, usable: Sequence[Index], marked: Sequence[str]) -> None:
         entries = self._rows_of(marked)
@@ -182,12 +210,22 @@ class Upkeep:
         """Whether an index is being built, here or elsewhere. One that failed has a new epoch, and needs no
         marks.
         """
-        return bool(self._elsewhere) or any(build.alive for build in self._builds.values())
+        return bool(self._elsewhere or self._unopened) or any(b.alive for b in self._builds.values())
 
-    def _ready(self) -> list[Index]:
-        if self._usable is None:
-            self._usable = [*self._indexes]
-            self._check(self._indexes)
+    def _at_work(self) -> bool:
+        warming = self._warming is not None and self._warming.alive
+        return warming or any(build.alive for build in self._builds.values())
+
+    def _ready(self, wanted: Iterable[Index] | None = None) -> list[Index]:
+        """The usable indexes, once those that are wanted (by default all) have been opened."""
+        if self._marks.missed():
+            self._missed.update(self._indexes)
+            self._unopened = [*self._indexes]
+        if self._unopened and (unopened := [i for i in wanted or self._indexes if i in self._unopened]):
+            self._unopened = [index for index in self._unopened if index not in unopened]
+            self._usable = [i for i in self._indexes if i in self._usable or i in unopened]
+            self._told.clear()
+            self._check(unopened)
         due = [index for index, at in self._retry_at.items() if time.monotonic() >= at]
         if due:
             for index in due:
@@ -201,22 +239,31 @@ class Upkeep:
 
     def _check(self, indexes: Sequence[Index], again: bool = False) -> None:
         rows = self._rows()
+        built = {index for index in indexes if self._epochs.built(index)}
         for index in indexes:
-            known = self._store().get(self._epochs, type(index).__name__) is not None
             if reason := self._reason_to_build(index, rows):
-                self._heal(index, reason, quiet=again or not known, again=again)
+                quiet = again or index not in built or index in self._missed
+                self._heal(index, reason, quiet=quiet, again=again)
+            else:
+                self._missed.discard(index)
 
     def _reason_to_build(self, index: Index, rows: Sequence[Entry]) -> str:
         try:
-            if index.stamp(self._space) != self._stamp(index):
+            if index.stamp(self._space) != self._epochs.stamp(index):
                 return "it is missing, or was made from another store or by another model"
-            complete = index.size(self._space) == sum(index.pieces(row.text) for row in rows)
+            if index in self._missed and not getattr(index, "shared", False):
+                return "this folder has not been told of all changes"
+            complete = self._holds(index, rows)
+            if not complete:
+                # Another process may have been writing: with its turn over, what has no mark was told.
+                with self._exclusive():
+                    complete = self._marks.any() or self._holds(index, self._rows())
         except IndexBroken as error:
             return str(error)
-        # While rows are marked the numbers may differ; catching up will settle it.
-        if not complete and not self._store().search(self._marks, limit=1):
-            return "it does not hold what the store holds"
-        return ""
+        return "" if complete else "it does not hold what the store holds"
+
+    def _holds(self, index: Index, rows: Sequence[Entry]) -> bool:
+        return index.size(self._space) == sum(index.pieces(row.text) for row in rows)
 
     def _heal(self, index: Index, reason: str, *, quiet: bool = False, again: bool = False) -> bool:
         """Build an index anew; whether it can be used at once."""
@@ -226,29 +273,45 @@ class Upkeep:
             self._give_up(index, reason, told=again)
             return False
         self._healed.add(index)
-        rows = len(self._rows()) if index is not self._words else 0
-        # A first build of a few rows is no repair, and takes no longer than telling it of them.
-        if rows > (_FEW if quiet and not again else 0):
+        if index is self._words:
+            built = self._build_words(told=again)
+        else:
+            # A first build of a few rows is no repair, and takes no longer than telling it of them.
+            few = len(self._rows()) <= (_FEW if quiet and not again else 0)
+            built = few and self._build_few(index)
+        if built and not quiet:
+            _log.warning("%s was built anew (%s); nothing was lost", self._name(index), reason)
+        elif not built and index is not self._words:
             self._drop(index)
             if not quiet:
+                name = self._name(index)
                 _log.warning("%s is built anew beside the work (%s): words serve until then", name, reason)
             self._begin(index, told=again or not quiet)
-            return False
+        return built
+
+    def _build_words(self, told: bool) -> bool:
         try:
-            self._build(index)
+            self._build(self._words)
         except IndexBroken as error:
-            if index is self._words:
-                self._give_up(index, str(error), told=again)
-            else:
-                # Another process may have been making it as well: they take turns in the background.
-                self._drop(index)
-                if not again:
-                    _log.warning("%s cannot be used yet (%s): words serve until then", name, error)
-                self._begin(index, told=True)
+            self._give_up(self._words, str(error), told=told)
             return False
-        if not quiet:
-            _log.warning("%s was built anew (%s); nothing was lost", name, reason)
         return True
+
+    def _build_few(self, index: Index) -> bool:
+        """Build an index at once, unless another process is at it or it cannot be done: then it is done, or
+        tried again, in the background.
+        """
+        deadline = time.monotonic() + _TURN
+        try:
+            while True:
+                with self._lease() as ours:
+                    if ours and not self._is_whole(index):
+                        self._build(index)
+                if ours or time.monotonic() > deadline:
+                    return ours
+                time.sleep(_TURN / 20)
+        except (IndexBroken, StorageError, sqlite3.Error):
+            return False
 
     def _begin(self, index: Index, told: bool) -> None:
         def done(error: IndexBroken | None, busy: bool) -> None:
@@ -257,7 +320,7 @@ class Upkeep:
                 self._retry_at[index] = time.monotonic() + _PAUSE
             elif error is not None:
                 self._give_up(index, str(error), told=told)
-            elif self._usable is not None and index not in self._usable:
+            elif index not in self._usable and index not in self._unopened:
                 # Marks that came after its last step are told once more: it may have missed them.
                 self._told.clear()
                 self._usable.insert(0, index)
@@ -288,17 +351,16 @@ class Upkeep:
 
     def _finish(self, index: Index) -> None:
         """The rows that changed while the index was built, then its stamp. The lock is held."""
-        marked = [item.key for item in self._marked()]
+        marked = [item.key for item in self._marks.all()]
         entries = self._rows_of(marked)
         _update(index, self._space, entries, sorted(set(marked) - {entry.id for entry in entries}))
         index.search(self._space, "headwater", 1)
-        wanted = sum(index.pieces(row.text) for row in self._rows())
-        if (size := index.size(self._space)) != wanted and not self._marked_since(marked):
-            raise IndexBroken(f"{size} of {wanted} rows arrived: another process was at it too")
-        index.seal(self._space, self._stamp(index))
+        if not self._holds(index, self._rows()) and not self._marked_since(marked):
+            raise IndexBroken(f"it has {index.size(self._space)} rows: another process was at it too")
+        self._seal(index)
 
     def _marked_since(self, before: Sequence[str]) -> bool:
-        return {item.key for item in self._marked()} > set(before)
+        return {item.key for item in self._marks.all()} > set(before)
 
     def _build(self, index: Index) -> None:
         index.reset(self._space)
@@ -307,7 +369,12 @@ class Upkeep:
         rows = self._rows()
         for start in range(0, len(rows), _AT_ONCE):
             index.upsert(self._space, rows[start : start + _AT_ONCE])
-        index.seal(self._space, self._stamp(index))
+        self._seal(index)
+
+    def _seal(self, index: Index) -> None:
+        index.seal(self._space, self._epochs.stamp(index))
+        self._epochs.sealed(index)
+        self._missed.discard(index)
 
     def _second_try(self, index: Index, query: str, k: int) -> list[Hit]:
         try:
@@ -318,7 +385,7 @@ class Upkeep:
 
     def _give_up(self, index: Index, reason: str, told: bool = False) -> None:
         # A new epoch: rows that it misses from now on need no marks, it will be built whole.
-        self._new_epoch(index)
+        self._epochs.renew(index)
         self._drop(index)
         self._retry_at[index] = time.monotonic() + _RETRY
         level = logging.INFO if told else logging.WARNING
@@ -328,27 +395,8 @@ class Upkeep:
         return f"{type(index).__name__} of {self._space[2]}"
 
     def _drop(self, index: Index) -> None:
-        if self._usable is not None and index in self._usable:
+        if index in self._usable:
             self._usable.remove(index)
-
-    def _stamp(self, index: Index) -> str:
-        item = self._store().get(self._epochs, type(index).__name__)
-        epoch = self._new_epoch(index) if item is None else item.value["epoch"]
-        return f"{epoch}/{index.signature()}"
-
-    def _new_epoch(self, index: Index) -> str:
-        epoch = uuid.uuid4().hex
-        self._store().put(self._epochs, type(index).__name__, {"epoch": epoch}, index=False)
-        return epoch
-
-
-def marks_in(space: tuple[str, str, str], ids: Sequence[str]) -> list[PutOp]:
-    """What to put into the store so that whoever keeps this space's indexes looks at these rows again."""
-    return [PutOp(_marks_of(space), key, {"change": uuid.uuid4().hex}, index=False) for key in ids]
-
-
-def _marks_of(space: tuple[str, str, str]) -> tuple[str, ...]:
-    return (*space[:2], "unindexed", space[2])
 
 
 def _update(index: Index, space: tuple[str, ...], entries: Sequence[Entry], gone: Sequence[str]) -> None:

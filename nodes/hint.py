@@ -114,7 +114,8 @@ def _searched(engine: Engine, prompt: str) -> list[tuple[Fact, float]]:
             failed.append(error)
 
     # A thread cannot be stopped: a search that is late goes on and warms the index for the next message.
-    thread = Thread(target=search, name="headwater-hint")
+    # A daemon: one that hangs does not keep a program from ending.
+    thread = Thread(target=search, name="headwater-hint", daemon=True)
     thread.start()
     thread.join(SECONDS)
     if failed:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sqlite3
 import threading
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from langgraph.store.memory import InMemoryStore
 
 from headwater.memory import Memory
 from headwater.memory.chroma import ChromaIndex
-from headwater.memory.compartments import CompartmentsError
+from headwater.memory.database import StorageError
 from headwater.memory.erase import forget_fact
 from headwater.memory.index import Index
 from headwater.memory.kinship import delete_session
@@ -260,15 +259,28 @@ def test_case_54_two_tenants_find_their_own_sessions_only(tmp_path: Path) -> Non
 def test_a_store_that_fails_is_named_and_the_archive_keeps_what_was_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Down(InMemoryStore):
-        def batch(self, ops: object) -> list[object]:  # type: ignore[override]
-            raise sqlite3.OperationalError("disk I/O error")
-
-    with Memory(tmp_path, store=Down(), index=LexicalIndex(tmp_path / "w.sqlite")) as memory:
+    (tmp_path / "memory.sqlite").write_bytes(b"no database" * 400)
+    with Memory(tmp_path, index=LexicalIndex(tmp_path / "w.sqlite")) as memory:
         tell(memory, "s", *TOLD[0])
         with caplog.at_level(logging.DEBUG, logger="headwater.memory.compartments"):
             assert memory.compartments.settle(30)
         assert "not indexed yet" in caplog.text
-        with pytest.raises(CompartmentsError, match="disk I/O"):
+        with pytest.raises(StorageError, match="not a database"):
             memory.compartments.search("s", "SQLite")
         assert len(memory.archive.compartments("s")) == 1
+
+
+def test_a_store_that_is_given_has_nothing_of_told_history(tmp_path: Path) -> None:
+    """Two folders have archives of their own, which number their rows alike."""
+    store = InMemoryStore()
+    with (
+        Memory(tmp_path / "a", store=store, embeddings=HashedWords()) as one,
+        Memory(tmp_path / "b", store=store, embeddings=HashedWords()) as other,
+    ):
+        for title, text in TOLD[:3]:
+            tell(one, "s", title, text)
+        assert one.compartments.settle(30)
+        tell(other, "s", *TOLD[4])
+        assert other.compartments.settle(30)
+        assert titles(other, "s", "invoices") == ["Payment rounding"]
+        assert set(titles(one, "s", "SQLite Monday")) == {title for title, _ in TOLD[:3]}

@@ -41,7 +41,9 @@ def unharmed(root: Path) -> None:
 
 
 def fill(memory: Memory, count: int = 8) -> list[str]:
-    return [memory.facts.write(f"service number {n} is here", "ARCHITECTURE").id for n in range(count)]
+    ids = [memory.facts.write(f"service number {n} is here", "ARCHITECTURE").id for n in range(count)]
+    assert memory.facts.settle(30)
+    return ids
 
 
 def found(memory: Memory) -> set[str]:
@@ -129,6 +131,7 @@ def test_closing_in_the_middle_of_a_build_leaves_it_to_the_next_opening(
 
 def test_a_sighting_needs_no_index(memory: Memory) -> None:
     memory.facts.write("the port is 5432", "CONFIG_VALUES")
+    assert memory.facts.settle(30)
     memory.close()
     deleted(memory.root)
     assert memory.facts.write("The port is 5432.", "CONFIG_VALUES").seen == 2

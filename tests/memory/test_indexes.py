@@ -61,7 +61,9 @@ def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Index]:
 
 
 def fill(memory: Memory, count: int = 6) -> list[str]:
-    return [memory.facts.write(f"service number {n} is here", "ARCHITECTURE").id for n in range(count)]
+    ids = [memory.facts.write(f"service number {n} is here", "ARCHITECTURE").id for n in range(count)]
+    assert memory.facts.settle(30)
+    return ids
 
 
 def found(memory: Memory, query: str = "service number", k: int = 99) -> set[str]:
