@@ -1,8 +1,8 @@
 """What each mechanism buys: the same replays with it switched off; writes docs/ablation.md.
 
-    python -m benchmarks ablation --sessions 5 --most 150000
+    python -m benchmarks ablation --window 32000 200000 --sessions 6 1 --most 100000 230000
 
-Without options: all sessions. The window is 32k, where every mechanism has work.
+Without options: all sessions, a window of 32k, where every mechanism has work.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from benchmarks.pages import machine, names_of, row
 from benchmarks.peer_replay import Cell
 from benchmarks.peer_systems import cell_of
 from benchmarks.results import Task, run
-from benchmarks.sessions import Asked, add_options, choose, chosen_by, sized
+from benchmarks.sessions import Asked, add_options, choose, chosen_by, nth, sized
 from headwater.lab.replay import replay
 from headwater.lab.sessions import load_session
 
@@ -62,15 +62,17 @@ def main(options: Sequence[str] = ()) -> None:
     """Play, and write the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks ablation")
     add_options(parser)
-    parser.add_argument("--window", type=int, default=WINDOW, help="tokens; default: 32,000")
+    parser.add_argument("--window", type=int, nargs="*", default=[WINDOW], help="tokens; default: 32,000")
     asked = parser.parse_args(list(options))
     console = Console()
     found = sized()
     if not found:
         console.print("the recorded sessions are not here (../shared/data/sessions); nothing was measured")
         return
-    wish = Asked((asked.sessions or [None])[0], (asked.most or [None])[0])
-    tasks = [Task(s, one.path, asked.window) for one in choose(found, asked.window, wish) for s in SWITCHES]
+    tasks = []
+    for number, window in enumerate(asked.window):
+        wish = Asked(nth(asked.sessions or [], number), nth(asked.most or [], number))
+        tasks += [Task(s, one.path, window) for one in choose(found, window, wish) for s in SWITCHES]
     cells = list(run(tasks, play, console, asked.jobs, asked.keep).values())
     PAGE.write_text("\n".join(page(cells, chosen_by("ablation", asked))) + "\n", encoding="utf-8")
     console.print(f"wrote {PAGE.relative_to(ROOT)}", highlight=False)
@@ -78,11 +80,18 @@ def main(options: Sequence[str] = ()) -> None:
 
 def page(cells: Sequence[Cell], chosen: str = "") -> Iterator[str]:
     """The page, line by line; `chosen` says how the sessions were, where not all were played."""
-    names = names_of(cells)
     yield "# What each mechanism buys\n"
     yield _HEAD
-    yield f"{machine()} {len(names)} sessions in a window of {cells[0].window:,} tokens: {', '.join(names)}."
-    yield f"{chosen}\n"
+    yield f"{machine()} {chosen}\n"
+    for window in sorted({cell.window for cell in cells}):
+        yield from _section([cell for cell in cells if cell.window == window])
+    yield _FOOT
+
+
+def _section(cells: Sequence[Cell]) -> Iterator[str]:
+    names = names_of(cells)
+    yield f"## A window of {cells[0].window:,} tokens\n"
+    yield f"{len(names)} session{'s' * (len(names) > 1)}: {', '.join(names)}.\n"
     yield row(
         "off",
         "steps",
@@ -142,7 +151,6 @@ def verdicts(cells: Sequence[Cell]) -> Iterator[str]:
         yield f"Cheaper without, on these sessions: {'; '.join(dear)}.\n"
     if idle:
         yield f"Buys nothing measurable on these sessions: {', '.join(idle)}.\n"
-    yield _FOOT
 
 
 def _ratio(cells: Sequence[Cell]) -> float:

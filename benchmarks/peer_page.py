@@ -1,13 +1,22 @@
 """docs/benchmarks.md and its chart, from the results of `python -m benchmarks peers`."""
 
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from langchain_core.language_models import FakeListChatModel
+
 from benchmarks.pages import machine, names_of, row, versions
 from benchmarks.peer_replay import Cell
 from benchmarks.peer_systems import SYSTEMS
+from headwater.graph.build import GUIDE
+from headwater.memory import Memory
+from headwater.nodes.context_tools import context_tools
+from headwater.nodes.engine import Engine
+from headwater.window.policy import WindowPolicy
+from headwater.window.tokens import count_text, count_tools
 
 # Rules that OpenAI itself does not have, but the chat templates of Qwen and vLLM do.
 TEMPLATES = frozenset({"first_is_user", "one_system_first"})
@@ -146,6 +155,31 @@ def verdicts(here: Sequence[Cell]) -> Iterator[str]:
     beaten = list(_beaten(here))
     yield "- **Sessions in which a system that never stopped and lost nothing is cheaper than ours**:"
     yield f"{len(beaten)} of {len(names_of(here))}{': ' + '; '.join(beaten) if beaten else ''}."
+    yield from _fitting(here)
+
+
+def _fitting(here: Sequence[Cell]) -> Iterator[str]:
+    """What the sessions cost that need no governance in this window."""
+    fit = [c for c in here if c.log_tokens <= c.window]
+    if fit:
+        shares = [f"{name} {_ratio(mine):.3f}" for name in SYSTEMS if (mine := _of(fit, name))]
+        definitions, guide = brought()
+        yield (
+            f"- **The {len(names_of(fit))} sessions that fit**, ÷ unmanaged: {'; '.join(shares)}. Ours pays "
+            f"there for {definitions} tokens of tool definitions and {guide} of a guide in every request, "
+            "and for passes that had not paid for themselves when the session ended."
+        )
+
+
+def brought() -> tuple[int, int]:
+    """Tokens of the tool definitions and of the guide that ours adds to every request."""
+    with tempfile.TemporaryDirectory() as folder, Memory(folder, repository=False) as memory:
+        engine = Engine(FakeListChatModel(responses=[""]), memory, policy=WindowPolicy())
+        return count_tools(context_tools(engine)), count_text(GUIDE)
+
+
+def _of(cells: Sequence[Cell], name: str) -> list[Cell]:
+    return [c for c in cells if c.system == name]
 
 
 def _flaws(mine: Sequence[Cell]) -> str:

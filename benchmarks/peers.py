@@ -16,7 +16,7 @@ from rich.console import Console
 from benchmarks.peer_replay import Cell
 from benchmarks.peer_systems import SYSTEMS, installed
 from benchmarks.results import Task, run
-from benchmarks.sessions import Asked, add_options, choose, chosen_by, sized
+from benchmarks.sessions import Asked, add_options, choose, chosen_by, nth, sized
 from headwater.lab.sessions import load_session
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,7 +42,7 @@ def main(options: Sequence[str] = ()) -> None:
     counts = asked.sessions or []
     tasks = []
     for number, window in enumerate(asked.window or WINDOWS):
-        wish = Asked(_nth(counts, number), _nth(asked.most or [], number))
+        wish = Asked(nth(counts, number), nth(asked.most or [], number))
         tasks += [Task(s, one.path, window) for one in choose(found, window, wish) for s in installed()]
     cells = list(run(tasks, play, console, asked.jobs, asked.keep).values())
     if not asked.dry:
@@ -53,10 +53,6 @@ def main(options: Sequence[str] = ()) -> None:
         console.print(f"wrote {PAGE.relative_to(ROOT)}", highlight=False)
     else:
         console.print(f"{len(cells)} results")
-
-
-def _nth(values: Sequence[int | None], number: int) -> int | None:
-    return values[min(number, len(values) - 1)] if values else None
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -67,6 +67,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def nth(values: Sequence[int | None], number: int) -> int | None:
+    """The word for the window of this number, the last one for all behind; None where there is none."""
+    return values[min(number, len(values) - 1)] if values else None
+
+
 def _count(text: str) -> int | None:
     return None if text == "all" else int(text)
 

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headwater.cli_kit import FAILED, OK, Misuse, add_json, console, show_json, tokens
+from headwater.cli_kit import FAILED, OK, Misuse, add_json, add_language, console, show_json, tokens
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from headwater.lab.compare import Row
     from headwater.lab.diseases import Finding
     from headwater.lab.recording import Session
+
+
+_EN = ("disease", "step", "evidence → remedy", "price", "… and {left} more (--top {all})", "healthy",
+       "nothing was found")  # fmt: skip
+_ZH = ("病症", "步", "证据 → 对策", "代价", "……另有 {left} 条（--top {all}）", "健康", "未发现问题")
 
 
 def inspect_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +31,7 @@ def inspect_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("session", type=Path, metavar="SESSION")
     parser.add_argument("--window", type=tokens, metavar="N", help="the model's window, where it is not told")
     parser.add_argument("--top", type=int, default=6, metavar="N", help="findings shown of each kind (6)")
+    add_language(parser)
     add_json(parser)
 
 
@@ -79,7 +85,7 @@ def _inspect(args: argparse.Namespace, console: "Console") -> int:
         show_json([_as_json(f) for f in findings])
         return OK
     console.print(summary_of(session), highlight=False)
-    console.print(_findings_table(findings, args.top))
+    console.print(_findings_table(findings, args.top, args.lang))
     return OK
 
 
@@ -94,26 +100,32 @@ def summary_of(session: "Session") -> str:
     )
 
 
-def _findings_table(findings: "list[Finding]", top: int) -> "Table":
+def _findings_table(findings: "list[Finding]", top: int, language: str) -> "Table":
     from rich.table import Table
     from rich.text import Text
 
+    from headwater.lab.diagnosis_zh import in_chinese
+
+    words = _ZH if language == "zh" else _EN
     table = Table(box=None, pad_edge=False)
-    table.add_column("disease", style="bold", no_wrap=True)
-    table.add_column("step", justify="right")
-    table.add_column("evidence → remedy", ratio=1)
-    table.add_column("price", justify="right")
+    table.add_column(words[0], style="bold", no_wrap=True)
+    table.add_column(words[1], justify="right")
+    table.add_column(words[2], ratio=1)
+    table.add_column(words[3], justify="right")
+    names: dict[str, str] = {}
     shown: Counter[str] = Counter()
     for f in findings:
         shown[f.disease] += 1
         if shown[f.disease] <= top:
-            text = Text.assemble(f.evidence, ("\n→ " + f.remedy, "dim"))
-            table.add_row(f.disease, str(f.step), text, f"{f.price:,.0f}" if f.price else "")
+            said = in_chinese(f) if language == "zh" else (f.disease, f.evidence, f.remedy)
+            names[f.disease] = said[0]
+            text = Text.assemble(said[1], ("\n→ " + said[2], "dim"))
+            table.add_row(said[0], str(f.step), text, f"{f.price:,.0f}" if f.price else "")
     for name, count in shown.items():
         if count > top:
-            table.add_row(name, "", f"… and {count - top} more (--top {count})", "")
+            table.add_row(names.get(name, name), "", words[4].format(left=count - top, all=count), "")
     if not findings:
-        table.add_row("healthy", "", "nothing was found", "")
+        table.add_row(words[5], "", words[6], "")
     return table
 
 

@@ -63,13 +63,20 @@ def amnesia(story: Story) -> Iterator[Finding]:
         yield Finding(
             "amnesia",
             needed[0].step,
-            f"{fact.kind} {_quote(fact.text)}: not in the input of {len(gone)} steps from step {first.step} "
+            f"{fact.kind} {quoted(fact.text)}: not in the input of {len(gone)} steps from step {first.step} "
             f"on; last seen at step {left}"
             + ("" if pinned else f"; the answer of step {needed[0].step} uses it"),
             "pin it: a rule of the user's belongs in the task note, verbatim in every request"
             if pinned
             else "once important: read it back with ctx_search before use; pin it if it comes back often",
-            detail={"kind": fact.kind, "fact": fact.text, "left": left, "absent": len(gone), "pin": pinned},
+            detail={
+                "kind": fact.kind,
+                "fact": fact.text,
+                "left": left,
+                "first": first.step,
+                "absent": len(gone),
+                "pin": pinned,
+            },
         )
 
 
@@ -92,11 +99,18 @@ def myopia(story: Story) -> Iterator[Finding]:
         yield Finding(
             "myopia",
             worst[0][0].step,
-            f"{fact.kind} {_quote(fact.text)}: only in the middle third for {len(worst)} steps; at step "
+            f"{fact.kind} {quoted(fact.text)}: only in the middle third for {len(worst)} steps; at step "
             f"{step.step} {before:,} tokens from the start and {behind:,} from the end",
             "move it to an end: pin it (front), or repeat it in the newest message; page long documents. "
             "A bigger window makes it worse",
-            detail={"fact": fact.text, "steps": len(worst), "before": before, "behind": behind},
+            detail={
+                "kind": fact.kind,
+                "fact": fact.text,
+                "steps": len(worst),
+                "at": step.step,
+                "before": before,
+                "behind": behind,
+            },
         )
 
 
@@ -123,7 +137,14 @@ def squeeze_out(story: Story) -> Iterator[Finding]:
             f"{over:,} tokens of it, with {story.tokens(step):,} of {step.window:,} sent"
             + (f"; {cut} answers were cut off" if cut else ""),
             "keep the reserve: act at the lines below it (WindowPolicy), not when the provider refuses",
-            detail={"steps": len(crowded), "over": over, "cut": cut},
+            detail={
+                "steps": len(crowded),
+                "at": step.step,
+                "over": over,
+                "sent": story.tokens(step),
+                "window": step.window,
+                "cut": cut,
+            },
         )
     yield from _lost_tools(story)
 
@@ -181,6 +202,7 @@ def _answer(step: Input) -> str:
     return "\n".join([said_in(step.reply), *said_in_calls(step.reply)])
 
 
-def _quote(text: str) -> str:
+def quoted(text: str) -> str:
+    """A recorded text in quotation marks, on one line and bounded."""
     short = flat(text)
     return repr(short if len(short) <= _SHOWN else short[: _SHOWN - 1] + "…")

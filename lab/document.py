@@ -1,7 +1,8 @@
 """A file as JSON: one value, one value a line, or one behind the other."""
 
-import gzip
+import io
 import json
+import zipfile
 import zlib
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-_GZIP = b"\x1f\x8b"
+_GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
 _DECODER = json.JSONDecoder()
 _BETWEEN = " \t\r\n,\x00"
 
@@ -44,8 +45,17 @@ class Document:
         return repr(_bytes(self.path).split(b"\n")[line - 1][:80])
 
 
+def text_in(path: Path) -> str:
+    """A file's text, unpacked; bytes that are none are shown as such.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    return _bytes(path).decode("utf-8", "replace")
+
+
 def read_document(path: Path) -> Document:
-    """Read a file, compressed by gzip or not; nothing about it is assumed.
+    """Read a file, packed by gzip or zip or not; nothing about it is assumed.
 
     Raises:
         OSError: The file cannot be read.
@@ -77,13 +87,37 @@ def _bytes(path: Path) -> bytes:
     """A file's text in UTF-8 without a mark; bytes that are none stay as they are."""
     data = path.read_bytes()
     if data.startswith(_GZIP):
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, zlib.error):
-            return data
+        data = _unpacked(data)
+    elif data.startswith(_ZIP):
+        data = _only_file(data)
     if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         return data.decode("utf-16", "replace").encode()
     return data.removeprefix(BOM_UTF8)
+
+
+def _unpacked(data: bytes) -> bytes:
+    """What a file packed by gzip holds; of one that is cut, what comes before the cut."""
+    out = bytearray()
+    while data.startswith(_GZIP):
+        member = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+        try:
+            out += member.decompress(data)
+        except zlib.error:
+            break
+        data = member.unused_data
+    return bytes(out) or data
+
+
+def _only_file(data: bytes) -> bytes:
+    """The one file in an archive; of several the one that is JSON by its name, if it is the only one."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            names = [name for name in archive.namelist() if not name.endswith("/")]
+            named = [name for name in names if name.endswith((".json", ".jsonl"))]
+            only = names if len(names) == 1 else named
+            return archive.read(only[0]) if len(only) == 1 else data
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError):
+        return data
 
 
 def _in_a_row(data: bytes) -> Iterator[tuple[int, Any]]:

@@ -91,7 +91,7 @@ class Watched:
             "live": True,
             "subtitle": {"en": f"live: {len(steps):,} model calls", "zh": f"实时：{len(steps):,} 次模型调用"},
             "tiles": [["t_steps", len(steps), "", ""], ["input", steps[-1]["input"] if steps else 0, "", ""],
-                      ["t_cached", cached / sent, "%", ""], ["moves", moved, "", ""]],
+                      ["t_cached", cached / sent, "%", ""], ["t_moves", moved, "", ""]],
             "blocks": ["cached", "fresh"],
             "lines": self.lines,
             "steps": steps,

@@ -25,7 +25,7 @@ _TOKENS = {"input_tokens", "cached_input_tokens", "output_tokens", "reasoning_ou
 
 def read(document: Document) -> Recording | None:
     """The session of a rollout, None where it is none."""
-    lines = document.events
+    lines = _saved(document.value) or document.events
     if any(str(line.get("type", "")).startswith(("thread.", "item.")) for line in lines):
         lines = _from_exec(lines)
     enveloped = any(
@@ -57,6 +57,14 @@ def read(document: Document) -> Recording | None:
     for number, error, _ in document.broken:
         recording.odd("broken_line", f"line {number} is not JSON ({error})")
     return recording if recording.rows else None
+
+
+def _saved(value: Any) -> list[dict[str, Any]]:
+    """The oldest kind, one object: the session's line and its items."""
+    if not isinstance(value, dict) or not isinstance(value.get("session"), dict):
+        return []
+    items = [item for item in listed(value.get("items")) if isinstance(item, dict)]
+    return [{"instructions": None, **value["session"]}, *items] if items else []
 
 
 def _is_bare(lines: list[dict[str, Any]]) -> bool:

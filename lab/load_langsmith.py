@@ -31,7 +31,9 @@ def read(document: Document) -> Recording | None:
     given = [run for run in given if run is not None]
     if not given or not all(isinstance(run, dict) and "run_type" in run for run in given):
         return None
-    runs = sorted(_all(given), key=lambda run: str(run.get("start_time") or ""))
+    given = [{**run, **{key: _parsed(run.get(key)) for key in ("inputs", "outputs")}} for run in given]
+    # A run without a time is one that the end of the file has cut.
+    runs = sorted(_all(given), key=lambda run: str(run.get("start_time") or "~"))
     talks: list[_Talk] = []
     for run in runs:
         if run.get("run_type") == "llm":
@@ -47,6 +49,16 @@ def read(document: Document) -> Recording | None:
     root = next((run for run in runs if not run.get("parent_run_id")), runs[0])
     main.name = str(root.get("trace_id") or root.get("id") or "") or None
     return main
+
+
+def _parsed(value: Any) -> Any:
+    """What a bulk export writes as text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return {}
 
 
 def _all(runs: list[Any]) -> Iterator[dict[str, Any]]:

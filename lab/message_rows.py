@@ -180,7 +180,8 @@ def block_of(block: Any) -> dict[str, Any]:
         return block
     for kind in ("functionCall", "functionResponse"):
         if isinstance(block.get(kind), dict):
-            return {**block[kind], "type": kind}
+            # Without an id a result names the function that was called.
+            return {"id": f"function_{block[kind].get('name')}", **block[kind], "type": kind}
     if "text" in block:
         return {"type": "thinking" if block.get("thought") else "text", "text": block["text"]}
     return {"type": "text", "text": json.dumps(block, ensure_ascii=False)}

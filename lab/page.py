@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.lab.account import Account, Step
 from headwater.lab.diagnosis import diagnose
+from headwater.lab.diagnosis_zh import KINDS, in_chinese
 from headwater.lab.recording import Session
 from headwater.lab.replay import ReplayReport
 from headwater.lab.trace import BLOCKS
@@ -73,14 +74,14 @@ def page_data(report: ReplayReport, rows: "Sequence[Row]" = ()) -> dict[str, Any
         "rows": [row.to_dict() for row in rows],
         "findings": [
             {
-                "disease": f.disease,
                 "step": f.step,
-                "evidence": f.evidence,
-                "remedy": f.remedy,
                 "price": f.price,
+                "en": [f.disease, f.evidence, f.remedy],
+                "zh": list(in_chinese(f)),
             }
             for f in found[:_FINDINGS]
         ],
+        "kinds": dict(KINDS),
         "facts": [[where, kind, text[:300]] for where, kind, text in facts[:_FACTS]],
         "compartments": _compartments(report),
         "tree": _tree(report.session) if report.session else {"name": report.name, "children": []},

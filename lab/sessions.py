@@ -1,7 +1,7 @@
 """Recorded sessions of any kind: which format a file is in is found by its content."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from headwater.lab import (
     load_plain,
 )
 from headwater.lab.anomalies import call_ids, find_anomalies
+from headwater.lab.cut import beginnings
 from headwater.lab.document import Document, read_document
 from headwater.lab.recording import NotASession, Recording, Session, session_of
 
@@ -83,14 +84,50 @@ def load_session(path: str | Path) -> Session:
     """
     path = Path(path)
     document = read_document(path)
+    try:
+        return _read(document)
+    except NotASession as error:
+        refused = error
+    session = _beginning(document)
+    if session is None:
+        raise refused
+    return session
+
+
+def _read(document: Document) -> Session:
+    """The session in a document.
+
+    Raises:
+        NotASession: It holds none.
+    """
     for known in FORMATS.values():
         try:
             recording = known.read(document)
             if recording is not None:
-                return session_of(recording, path.stem)
+                return session_of(recording, document.path.stem)
         except NotASession as error:
-            raise NotASession(f"{path}: {error}; expected {known.expects}") from None
-    raise NotASession(f"{path}: {_found(document)}; expected {_expected()}")
+            raise NotASession(f"{document.path}: {error}; expected {known.expects}") from None
+    raise NotASession(f"{document.path}: {_found(document)}; expected {_expected()}")
+
+
+def _beginning(document: Document) -> Session | None:
+    """Of a file that ends in the middle, the session with the most messages that is complete in it."""
+    found: Session | None = None
+    for whole in beginnings(document):
+        try:
+            session = _read(whole)
+        except NotASession:
+            continue
+        if found is None or _size(session) > _size(found):
+            found = session
+    if found is None:
+        return None
+    odd = f"cut_file: row {len(found.messages)}: the file ends in the middle; what is complete in it was read"
+    return replace(found, anomalies=[odd, *found.anomalies])
+
+
+def _size(session: Session) -> int:
+    return len(session.messages) + sum(map(_size, session.children))
 
 
 def load_thread(

@@ -61,10 +61,11 @@ def _cold(step: Input, lost: int, gap: float, price: float) -> Finding:
 
 def _broken(story: Story, before: Input, step: Input, lost: int, price: float, saved: float) -> Finding:
     same = common(before.parts, step.parts)
-    where = "outside what was recorded"
+    where, block, text = "outside what was recorded", "", ""
     if same < len(before.parts):
         part = story.parts[before.parts[same]]
-        where = f"at part {same + 1} ({part.block}: {part.text[:60]!r})"
+        block, text = part.block, part.text[:60]
+        where = f"at part {same + 1} ({block}: {text!r})"
     did = f" by {', '.join(step.moves)}" if step.moves else ""
     return Finding(
         "cache fault",
@@ -74,7 +75,15 @@ def _broken(story: Story, before: Input, step: Input, lost: int, price: float, s
         "queue edits and apply them when the cache is cold or the rent has reached the price; never edit "
         "before the last request's end",
         price - saved,
-        {"tokens": lost, "saved": saved, "why": "edit", "part": same},
+        {
+            "tokens": lost,
+            "saved": saved,
+            "why": "edit",
+            "part": same,
+            "block": block,
+            "text": text,
+            "moves": list(step.moves),
+        },
     )
 
 
@@ -137,10 +146,13 @@ def garbage(story: Story) -> Iterator[Finding]:
     if total < _CARRIED or total < 0.05 * sent:
         return
     wasted.sort(reverse=True)
-    worst = "; ".join(
-        f"step {where[n]}: {story.parts[n].tokens:,} tokens carried {carried[n] - 1} times "
-        f"({' '.join(story.parts[n].text.split())[:60]!r})"
+    largest = [
+        (where[n], story.parts[n].tokens, carried[n] - 1, " ".join(story.parts[n].text.split())[:60])
         for _, n in wasted[:3]
+    ]
+    worst = "; ".join(
+        f"step {step}: {tokens:,} tokens carried {times} times ({text!r})"
+        for step, tokens, times, text in largest
     )
     yield Finding(
         "garbage",
@@ -149,7 +161,7 @@ def garbage(story: Story) -> Iterator[Finding]:
         f"({total / sent:.0%}). {worst}",
         "offload results once they have left the protected zone, and cap what arrives",
         story.prices.read * total,
-        {"results": len(wasted), "tokens": total, "share": total / sent},
+        {"results": len(wasted), "tokens": total, "sent": sent, "share": total / sent, "worst": largest},
     )
 
 

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool, ToolException
+from langchain_core.tools import BaseTool, InjectedToolArg, ToolException
 from langgraph.prebuilt import InjectedState
 
 from headwater.nodes import loop
 from headwater.nodes.children import conclude, concluded
 from headwater.nodes.conclusion import MAX_CONCLUSION, Conclusion, within
 from headwater.nodes.delegation import digest_of
+from headwater.nodes.lean_tool import lean_tool
 from headwater.nodes.run import Run
 from headwater.nodes.spans import lasting
 from headwater.window.clean import condense
@@ -173,12 +174,7 @@ def background_tools(engine: "Engine") -> list[BaseTool]:
             known.told = True
         return _shown(engine, found, own)
 
-    tools: list[BaseTool] = []
-    for function in (check, collect, cancel):
-        made = StructuredTool.from_function(function, name=function.__name__)
-        made.handle_tool_error = True
-        tools.append(made)
-    return tools
+    return [lean_tool(function) for function in (check, collect, cancel)]
 
 
 def _own(engine: "Engine", handle: str, state: Any, config: RunnableConfig | None) -> str:

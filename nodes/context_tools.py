@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Protocol
 
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool, ToolException
+from langchain_core.tools import BaseTool, InjectedToolArg, ToolException
 from langgraph.prebuilt import InjectedState
 
 from headwater.memory import Memory, StorageError
 from headwater.memory.kinship import may_open
 from headwater.nodes.branch import own_tags
+from headwater.nodes.lean_tool import lean_tool
 from headwater.nodes.memory_tool import Action, keep_facts
 from headwater.nodes.read_back import EXPAND_TOKENS, expand, read, stored
 from headwater.nodes.remote import look_up
@@ -60,9 +61,9 @@ def context_tools(engine: Desk) -> list[BaseTool]:
         state: Annotated[dict[str, Any] | None, InjectedState] = None,
         config: Annotated[RunnableConfig | None, InjectedToolArg] = None,
     ) -> str:
-        """Read back a stored text by the path a ⟦stored …⟧ mark names.
+        """Read a stored text by the path its ⟦stored …⟧ mark names.
 
-        offset: first line (from 0); limit: lines; char_offset: first character, for very long lines.
+        offset, limit: lines; char_offset: characters, for very long lines.
         """
         tokens = _page_tokens(engine)
         if engine.subagents and not stored(engine.memory, path):
@@ -81,9 +82,9 @@ def context_tools(engine: Desk) -> list[BaseTool]:
         state: Annotated[dict[str, Any] | None, InjectedState] = None,
         config: Annotated[RunnableConfig | None, InjectedToolArg] = None,
     ) -> str:
-        """Show earlier messages in full by their § numbers, e.g. tags="12" or "3-5,8".
+        """Show earlier messages in full by § numbers, e.g. "3-5,8".
 
-        session: only for what a sub-agent's conclusion or ctx_search names with its session.
+        session: where a conclusion or ctx_search names one.
         """
         frame = engine.frame(state or {}, config)
         own = frame.session
@@ -99,9 +100,9 @@ def context_tools(engine: Desk) -> list[BaseTool]:
         state: Annotated[dict[str, Any] | None, InjectedState] = None,
         config: Annotated[RunnableConfig | None, InjectedToolArg] = None,
     ) -> str:
-        """Search long-term facts, this session's whole history, the project's other sessions and git commits.
+        """Search long-term facts, this session's history, the project's other sessions and commits.
 
-        What is in sight is left out. Open what it finds with ctx_expand.
+        Open what it finds with ctx_expand.
         """
         frame = engine.frame(state or {}, config)
         return _search(engine, frame, state or {}, query, limit)
@@ -109,16 +110,13 @@ def context_tools(engine: Desk) -> list[BaseTool]:
     def ctx_note(
         text: str, kind: Literal["goal", "constraint", "exclusion", "decision", "preference", "note"] = "note"
     ) -> str:
-        """Write down what must stay in sight for the whole task, e.g. a constraint or an excluded option."""
+        """Note what must stay in sight for the whole task, e.g. a constraint or an excluded option."""
         if not text.strip():
             raise ToolException("the note is empty; write what must stay in sight")
         return f"Noted ({kind}); it stays in sight."
 
     def ctx_reduce(tags: str, state: Annotated[dict[str, Any] | None, InjectedState] = None) -> str:
-        """Let go of earlier tool results you no longer need, by § numbers, e.g. tags="3-5,8".
-
-        They leave when it costs least, and can always be read back with ctx_expand.
-        """
+        """Let go of tool results you no longer need, by § numbers; ctx_expand reads them back."""
         return _let_go(tags, state or {})
 
     def ctx_memory(
@@ -129,20 +127,15 @@ def context_tools(engine: Desk) -> list[BaseTool]:
         state: Annotated[dict[str, Any] | None, InjectedState] = None,
         config: Annotated[RunnableConfig | None, InjectedToolArg] = None,
     ) -> str:
-        """Long-term facts, kept across sessions: write one, update or archive one, search, list.
+        """Long-term facts, kept across sessions.
 
-        category: PROJECT_RULES, ARCHITECTURE, CONSTRAINTS, CONFIG_VALUES or NAMING; fact: an id, to update.
+        category: PROJECT_RULES, ARCHITECTURE, CONSTRAINTS, CONFIG_VALUES or NAMING; fact: id to change.
         """
         session = engine.frame(state or {}, config).session
         return keep_facts(engine.memory, session, action, content, category, fact)
 
     functions = (file_read, ctx_expand, ctx_search, ctx_note, ctx_reduce, ctx_memory)
-    tools: list[BaseTool] = []
-    for function in functions:
-        tool = StructuredTool.from_function(function, name=function.__name__)
-        tool.handle_tool_error = True
-        tools.append(tool)
-    return tools
+    return [lean_tool(function) for function in functions]
 
 
 def place_of(memory: Memory, session: str) -> dict[str, Any] | None:

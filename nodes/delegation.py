@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import Runnable, RunnableConfig
-from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.tools import BaseTool
 
 from headwater.nodes.budget import UNBOUNDED, Budget
+from headwater.nodes.lean_tool import lean_tool
 from headwater.nodes.purse import purse_of
 from headwater.nodes.tools import DELEGATE
 from headwater.window.cues import pins_in
@@ -82,7 +83,7 @@ def delegate_tool(agents: Sequence[SubAgent]) -> BaseTool:
     def delegate(agent: str, brief: str, artifacts: list[str] | None = None, wait: bool = True) -> str:
         raise NotImplementedError("delegations are answered by the graph's subagent node")
 
-    return StructuredTool.from_function(
+    return lean_tool(
         delegate,
         name=DELEGATE,
         description=(

@@ -1,5 +1,6 @@
 """Each disease is found in a session made to have it, and not in its healthy twin."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from headwater.lab.diagnosis import DISEASES, diagnose
+from headwater.lab.diagnosis_zh import in_chinese
 from headwater.lab.diseases import Finding, squeeze_out
 from headwater.lab.replay import replay
 from headwater.lab.sent_requests import Part
@@ -17,6 +19,7 @@ from headwater.window import WindowPolicy
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data" / "sessions"
 RULE = "Never touch the file infra/prod.yaml."
+_FIGURE = re.compile(r"\d[\d,.]*%?")
 REGEL = "绝对不要修改 infra/prod.yaml 这个文件。"
 
 
@@ -37,7 +40,17 @@ def call(number: int, text: str, path: str = "a.py") -> list[Any]:
     return [AIMessage("", tool_calls=[made_call]), ToolMessage(text, tool_call_id=f"c{number}", name="read")]
 
 
+def says_the_same(finding: Finding) -> bool:
+    """Whether the Chinese words of a finding hold its English figures, and no others."""
+    said = in_chinese(finding)
+    here, there = (
+        {f.rstrip(",.") for f in _FIGURE.findall(text)} for text in (finding.evidence, said.evidence)
+    )
+    return here == there and all(re.search("[\u4e00-\u9fff]", text) for text in said)
+
+
 def of(findings: list[Finding], disease: str) -> list[Finding]:
+    assert [f for f in findings if not says_the_same(f)] == []
     return [f for f in findings if f.disease == disease]
 
 
@@ -203,6 +216,7 @@ def test_usage_of_every_provider_is_read_in_one_form(
 def test_every_recorded_session_can_be_diagnosed() -> None:
     paths = sorted(SHARED.glob("*/*.jsonl"))[::7]
     every = [found for path in paths for found in diagnose(load_session(path))]
+    assert [f for f in every if not says_the_same(f)] == []
     # Long sessions that nobody governs: most that is looked for is there.
     assert len({found.disease for found in every}) >= len(DISEASES) // 2
     for found in every:

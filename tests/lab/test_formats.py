@@ -290,3 +290,44 @@ def test_a_value_of_another_kind_costs_that_value_and_a_cut_or_packed_file_still
     cut = load_session(write(tmp_path / "t.json", thread, whole=True))
     assert [m.type for m in cut.messages] == ["human", "ai", "human"]
     assert [a.split(":")[0] for a in cut.anomalies] == ["no_message", "no_message"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"params": {"system": "Be.", "messages": [{"role": "user", "content": "x"}]}},
+        {"body": {"messages": [{"role": "user", "content": "x"}]}, "method": "POST", "custom_id": "1"},
+        {"response": {"body": {"choices": [{"message": {"role": "assistant", "content": "y"}}]}}},
+        {"input": {"messages": [{"role": "user", "content": "x"}]}, "preferred_output": []},
+        [{"conversations": [{"from": "human", "value": "x"}, {"from": "gpt", "value": "y"}]}],
+        {"candidates": [{"content": {"role": "model", "parts": [{"text": "y"}]}}]},
+    ],
+)
+def test_requests_and_answers_as_batches_and_fine_tuning_files_wrap_them(value: Any, tmp_path: Path) -> None:
+    session = load_session(write(tmp_path / "w.json", value, whole=True))
+    kept = [row for row in said(session) if row[0] != "system"]
+    assert kept
+    assert set(kept) <= {("human", "x"), ("ai", "y")}
+    assert not [a for a in session.anomalies if not a.startswith("consecutive")]
+
+
+def test_google_contents_have_their_instruction_and_calls_without_ids(tmp_path: Path) -> None:
+    call = {"functionCall": {"name": "f", "args": {"a": 1}}}
+    result = {"functionResponse": {"name": "f", "response": {"output": "r"}}}
+    contents = [
+        {"role": "user", "parts": [{"text": "x"}]},
+        {"role": "model", "parts": [call]},
+        {"role": "user", "parts": [result]},
+    ]
+    value = {"systemInstruction": {"parts": [{"text": "Be."}]}, "contents": contents}
+    session = load_session(write(tmp_path / "g.json", value, whole=True))
+    assert said(session) == [("system", "Be."), ("human", "x"), ("ai", ""), ("tool", "r")]
+    assert session.anomalies == []
+
+
+def test_runs_of_a_bulk_export_have_their_values_as_text(tmp_path: Path) -> None:
+    asked = json.dumps({"messages": [{"role": "user", "content": "x"}]})
+    answered = json.dumps({"choices": [{"message": {"role": "assistant", "content": "y"}}]})
+    run = {"run_type": "llm", "inputs": asked, "outputs": answered, "start_time": "2026-01-01T00:00:00"}
+    session = load_session(write(tmp_path / "r.json", [run], whole=True))
+    assert (session.format, said(session)) == ("langsmith", [("human", "x"), ("ai", "y")])
