@@ -174,6 +174,7 @@ class Trial:
             text = shown(self._request(exchange))
             for pin in self.branch.pins:
                 assert pin in text, f"pinned and out of sight: {pin!r}"
+            assert self.branch.said[-1] in text, "the newest request is out of sight"
             foreign = {f"round-{i}-" for i in range(1, self.rounds + 1)} - set(self.branch.said)
             assert not [mark for mark in foreign if mark in text], "another branch is in sight"
             if exchange.status == 200 and not exchange.error:

@@ -40,8 +40,8 @@ class Report(BaseModel):
 def works(request: Request) -> Reply:
     """Inspects the unit that the newest user names, then reports in the form that is asked for."""
     newest = max(i for i, row in enumerate(request.messages) if row["role"] == "user")
-    unit = int(request.messages[newest]["text"].partition("Look at unit ")[2].split(".")[0])
-    print("NEWEST", unit, request.messages[newest])
+    said = request.messages[newest]["text"].rpartition("## The last request so far")[2]
+    unit = int(said.partition("Look at unit ")[2].split(".")[0])
     if not any(row["role"] == "tool" for row in request.messages[newest:]):
         return Reply("", (ToolCall("inspect", {"number": unit}),))
     report = {"unit": unit, "well": True}
