@@ -27,7 +27,7 @@ from tests.graph.world import IN_LINE, WINDOW, Recorder, body, client, config, o
 
 RULE = "Never restart the database."
 DOWN = {"error": {"message": "The server is overloaded.", "type": "server_error"}}
-APPROVED = Command(resume={"decisions": [{"type": "approve"}]})
+APPROVED: Command[Any] = Command(resume={"decisions": [{"type": "approve"}]})
 
 
 class Report(BaseModel):

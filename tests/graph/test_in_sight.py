@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 
 import pytest
 from langchain_core.tools import tool
@@ -75,7 +76,7 @@ def test_c2_a_round_that_outlives_its_own_request_still_sees_it(
     """The request is told with the round's older steps, by a summarizer that says nothing of it; then comes
     the next one, and takes its place.
     """
-    work = iter(())
+    work: Iterator[Reply] = iter(())
 
     def script(request: Request) -> Reply:
         if request.purpose == "summarizer":
