@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn, cast
 
-from headwater.cli_kit import FAILED, INTERRUPTED, MISUSED, OK, Command, Misuse
+from headwater.cli_kit import FAILED, INTERRUPTED, MISUSED, OK, Command, Misuse, trouble
 
 __all__ = ["COMMANDS", "FAILED", "INTERRUPTED", "MISUSED", "OK", "main", "parser_for"]
 
@@ -54,15 +54,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         0 when all is well, 1 when a check does not hold, 2 for a mistake in what was asked for.
     """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            # Closed by who called: there is nobody to tell, the exit code still tells.
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - till the end
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             # A terminal that cannot show a sign gets a question mark and no crash.
             reconfigure(errors="replace")
     words = list(sys.argv[1:] if argv is None else argv)
-    name = next((word for word in words if not word.startswith("-")), None)
+    command = next((word for word in words if not word.startswith("-")), None)
     try:
-        return _run(name, words)
+        return _run(command, words)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -82,15 +86,15 @@ def _run(name: str | None, words: Sequence[str]) -> int:
     try:
         return _command(args.command).run(args)
     except _mistakes() as error:
-        return _refuse(str(error))
+        return _refuse(error, args)
     except ImportError as error:
         if error.name is None or error.name.partition(".")[0] == "headwater":
             raise
-        return _refuse(f"{args.command} needs {error.name!r}; pip install 'headwater[lab]'")
+        return _refuse(Misuse(f"{args.command} needs {error.name!r}; pip install 'headwater[lab]'"), args)
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
-        return _refuse(f"{type(error).__name__}: {error}")
+        return _refuse(trouble(error), args)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -127,7 +131,9 @@ def _mistakes() -> tuple[type[Exception], ...]:
     return (Misuse, *(error for error in found if error is not None))
 
 
-def _refuse(text: str) -> int:
+def _refuse(error: Exception, args: argparse.Namespace) -> int:
+    chinese = getattr(error, "chinese", "") if getattr(args, "lang", "en") == "zh" else ""
+    text = chinese or str(error)
     print(f"headwater: {text}", file=sys.stderr)
     return MISUSED
 

@@ -30,7 +30,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the demo."""
     from headwater.demo import Options, run_demo
+    from headwater.nodes.engine import WindowTooSmall
     from headwater.real_model import client_errors
+    from headwater.window.policy import PolicyError
 
     options = Options(args.model, args.window, args.lang, args.keep, args.steps)
     try:
@@ -38,4 +40,15 @@ def run(args: argparse.Namespace) -> int:
     except client_errors() as error:
         if args.model is None:
             raise
-        raise Misuse(f"{args.model!r} did not answer: {type(error).__name__}: {error}") from error
+        told = f"{type(error).__name__}: {error}"
+        raise Misuse(
+            f"{args.model!r} did not answer: {told} Check the network, the key and the endpoint's address; "
+            f"headwater doctor --model {args.model} sends one small request",
+            f"{args.model!r} 没有回答：{told} 请检查网络、密钥和服务地址；"
+            f"headwater doctor --model {args.model} --lang zh 会发送一个小请求",
+        ) from error
+    except (PolicyError, WindowTooSmall) as error:
+        chinese = (
+            f"窗口 {args.window:,} 太小，放不下智能体的任何一步；请用 --window 设大一些，例如 --window 32k"
+        )
+        raise Misuse(str(error), chinese) from error

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headwater.cli_kit import FAILED, OK, add_json, add_memory, memory_folder, show_json, tokens
+from headwater.cli_kit import FAILED, OK, add_json, add_memory, memory_folder, show_json, tokens, word
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -35,8 +35,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--budget", type=tokens, default=100_000, metavar="N", help="tokens a run (100,000)")
     parser.add_argument("--project", type=Path, default=Path(), metavar="DIR", help="its files (here)")
     add_memory(parser)
-    parser.add_argument("--tenant", default="default", metavar="NAME", help="whose memory")
-    parser.add_argument("--of", default="default", metavar="NAME", help="which project's memory")
+    parser.add_argument("--tenant", type=word, default="default", metavar="NAME", help="whose memory")
+    parser.add_argument("--of", type=word, default="default", metavar="NAME", help="which project's memory")
     parser.add_argument("--off", action="append", default=[], metavar="TASK", help="switch a task off")
     parser.add_argument("--profile", action="store_true", help="also learn what the user likes")
     parser.add_argument(

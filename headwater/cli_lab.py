@@ -6,7 +6,18 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headwater.cli_kit import FAILED, OK, Misuse, add_json, add_language, console, show_json, tokens
+from headwater.cli_kit import (
+    FAILED,
+    OK,
+    Misuse,
+    add_json,
+    add_language,
+    console,
+    positive,
+    share,
+    show_json,
+    tokens,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,7 +41,9 @@ def inspect_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("session", type=Path, metavar="SESSION")
     parser.add_argument("--window", type=tokens, metavar="N", help="the model's window, where it is not told")
-    parser.add_argument("--top", type=int, default=6, metavar="N", help="findings shown of each kind (6)")
+    parser.add_argument(
+        "--top", type=positive, default=6, metavar="N", help="findings shown of each kind (6)"
+    )
     add_language(parser)
     add_json(parser)
 
@@ -45,7 +58,7 @@ def replay_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--window", type=windows, default=[32_000], metavar="N,N", help="e.g. 32k,200k (32k)")
     parser.add_argument("--sweep", action="store_true", help="find the cheapest policy that loses nothing")
-    parser.add_argument("--in-sight", type=float, default=0.5, metavar="SHARE", help="for --sweep (0.5)")
+    parser.add_argument("--in-sight", type=share, default=0.5, metavar="SHARE", help="for --sweep (0.5)")
     parser.add_argument("--read", type=float, default=0.1, help="price of a cached token (0.1)")
     parser.add_argument("--write", type=float, default=1.25, help="price of a written token (1.25)")
     parser.add_argument("--ttl", type=float, default=300.0, help="the cache's lifetime in seconds (300)")
@@ -63,6 +76,9 @@ def run(args: argparse.Namespace) -> int:
     from headwater.lab.compare import UnknownPolicy
     from headwater.lab.recording import NotASession
 
+    if getattr(args, "html", None) is not None and (args.html.is_dir() or not args.html.parent.is_dir()):
+        # Said before the replay, which may take minutes.
+        raise Misuse(f"--html {str(args.html)!r} cannot be written; name a file in a folder that is there")
     try:
         return _inspect(args, console()) if args.command == "inspect" else _replay(args, console())
     except (NotASession, UnknownPolicy, ValueError) as error:
@@ -72,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
 
 def windows(text: str) -> list[int]:
     """Several numbers of tokens, with commas between."""
-    return [tokens(part) for part in text.split(",") if part.strip()]
+    return [tokens(part) for part in text.split(",") if part.strip()] or [tokens(text)]
 
 
 def _inspect(args: argparse.Namespace, console: "Console") -> int:

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headwater.cli_kit import FAILED, OK, add_memory, console, memory_folder
+from headwater.cli_kit import FAILED, OK, add_memory, console, memory_folder, positive, word
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,8 +21,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the actions and their options."""
     common = argparse.ArgumentParser(add_help=False)
     add_memory(common)
-    common.add_argument("--tenant", default="default", help="whose facts (default)")
-    common.add_argument("--project", default="default", help="of which project (default)")
+    common.add_argument("--tenant", type=word, default="default", help="whose facts (default)")
+    common.add_argument("--project", type=word, default="default", help="of which project (default)")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
 
     def action(name: str, says: str) -> Any:
@@ -34,7 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     listed.add_argument("--json", action="store_true", help="one JSON object a line")
     searched = action("search", "facts that answer a query, best first")
     searched.add_argument("query")
-    searched.add_argument("-k", type=int, default=10, metavar="N", help="at most (10)")
+    searched.add_argument("-k", type=positive, default=10, metavar="N", help="at most (10)")
     action("show", "all that is known about one fact").add_argument("id")
     edit = action("edit", "change a fact; other words for another matter take its place and archive it")
     edit.add_argument("id")

@@ -43,7 +43,11 @@ _NODES_A_STEP = 10
 
 
 class FolderInUse(ValueError):
-    """The folder for the demo holds something already."""
+    """The folder for the demo holds something already; `chinese` says so too."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(f"{str(folder)!r} exists and is not an empty folder; name another for --keep")
+        self.chinese = f"{str(folder)!r} 已存在，而且不是空目录；请用 --keep 给出另一个"
 
 
 @dataclass(frozen=True)
@@ -246,6 +250,6 @@ def _folder(keep: Path | None) -> Path:
         return Path(tempfile.mkdtemp(prefix="headwater-demo-"))
     folder = keep.expanduser().absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise FolderInUse(f"{str(keep)!r} exists and is not an empty folder; name another for --keep")
+        raise FolderInUse(keep)
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -15,7 +15,7 @@ from headwater.doctor import Finding, Report
 from headwater.memory import Memory
 from headwater.memory.limits import LIFETIME
 from headwater.nodes.engine import Engine
-from headwater.real_model import ModelUnavailable, chosen_model, client_errors
+from headwater.real_model import ModelUnavailable, NoSuchModel, chosen_model, client_errors
 from headwater.window.calibration import MAX_SCALE, MIN_SCALE
 from headwater.window.policy import PolicyError, WindowPolicy
 from headwater.window.sizes import WindowSize, max_output_of, window_of
@@ -31,6 +31,7 @@ class Patient(NamedTuple):
     name: str
     client: BaseChatModel | None
     reason: str = ""
+    known: bool = True
 
     @property
     def bare(self) -> str:
@@ -48,7 +49,7 @@ def look_at_model(
     request: bool,
 ) -> Iterator[Finding]:
     """Findings of window, limits, calibration and one request."""
-    patient = _patient(model)
+    patient = _patient(model, report.words.language)
     with Memory(folder) as memory:
         yield _window(report, patient, window, policy, memory)
         yield from _unreadable(report, folder)
@@ -57,13 +58,14 @@ def look_at_model(
     yield _request(report, patient, request)
 
 
-def _patient(model: str | None) -> Patient:
+def _patient(model: str | None, language: str) -> Patient:
     if not model or ":" not in model:
         return Patient(model or "", None)
     try:
         return Patient(model, chosen_model(model))
     except ModelUnavailable as error:
-        return Patient(model, None, str(error))
+        reason = error.chinese if language == "zh" else str(error)
+        return Patient(model, None, reason, not isinstance(error, NoSuchModel))
 
 
 def _window(
@@ -147,6 +149,8 @@ def _request(report: Report, patient: Patient, wanted: bool) -> Finding:
     words = report.words
     if not wanted:
         return report.good("request", "not sent", reason=words.say("not wanted"))
+    if not patient.known:
+        return report.bad("request", "no such model", reason=patient.reason)
     if patient.client is None:
         reason = patient.reason or words.say("no name")
         found = report.good("request", "not sent", reason=reason)

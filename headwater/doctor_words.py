@@ -57,6 +57,8 @@ ENGLISH = {
     "404:do": "Check the model's name and the endpoint's address.",
     "429:do": "The endpoint is reached and limits you: wait, or raise the account's limit.",
     "not sent": "Request: none was sent. {reason}.",
+    "no such model": "Request: none was sent. {reason}.",
+    "no such model:do": "Write --model provider:name; `pip install` the provider's client if it has one.",
     "no name": "No model is named",
     "no name:do": "Name one: --model provider:name",
     "not wanted": "You said --no-request",
@@ -115,6 +117,8 @@ CHINESE = {
     "404:do": "请检查模型的名字和端点的地址。",
     "429:do": "端点可以连通，但在限流：请稍候，或提高账户的限额。",
     "not sent": "请求：没有发送。{reason}。",
+    "no such model": "请求：没有发送。{reason}。",
+    "no such model:do": "请写成 --model 服务商:模型；服务商若有客户端，请用 pip install 安装。",
     "no name": "没有指明模型",
     "no name:do": "请指明：--model provider:name",
     "not wanted": "你给了 --no-request",
@@ -125,6 +129,7 @@ class Words:
     """The sentences of one language."""
 
     def __init__(self, language: str) -> None:
+        self.language = language
         self._words = CHINESE if language == "zh" else ENGLISH
 
     def __contains__(self, key: str) -> bool:

@@ -9,6 +9,8 @@ from rich.live import Live
 from rich.text import Text
 from rich.tree import Tree
 
+from headwater.lab.fonts import columns
+
 _SIGNS = {
     "": ("…", "yellow"),
     "done": ("✓", "green"),
@@ -17,7 +19,7 @@ _SIGNS = {
     "refused": ("⊘", "red"),
     "cancelled": ("■", "magenta"),
 }
-_BRIEF_CHARS = 60
+_BRIEF_COLUMNS = 60
 
 
 @dataclass
@@ -33,9 +35,12 @@ class Seen:
     children: list[str] = field(default_factory=list)
 
     def short_brief(self, most: int) -> str:
-        """The brief on one line, cut to so many characters."""
+        """The brief on one line, cut to so many columns."""
         brief = " ".join(self.brief.split())
-        return f"{brief[:most]}…" if len(brief) > most else brief
+        if columns(brief) <= most:
+            return brief
+        fits = next(n for n in range(len(brief), -1, -1) if columns(brief[:n]) <= most)
+        return f"{brief[:fits].rstrip()}…"
 
 
 class AgentTree:
@@ -99,9 +104,9 @@ class AgentTree:
         label = Text.assemble((f"{sign} ", colour), (seen.name, "bold"))
         label.append(f"  {seen.steps} steps, {seen.tokens:,} tokens", "dim")
         if seen.brief:
-            label.append(f"  {seen.short_brief(_BRIEF_CHARS)}")
+            label.append(f"  {seen.short_brief(_BRIEF_COLUMNS)}")
         if seen.reason:
-            label.append(f"  [{seen.reason[:_BRIEF_CHARS]}]", colour)
+            label.append(f"  [{seen.reason[:_BRIEF_COLUMNS]}]", colour)
         branch = above.add(label)
         for child in seen.children:
             self._grow(branch, child)

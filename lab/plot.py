@@ -7,6 +7,7 @@ left, the size before. matplotlib is loaded when something is drawn.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from headwater.lab.fonts import families
 from headwater.lab.trace import REMEDIES, SENT, HasTrace, Sample, TraceError
 from headwater.window.policy import Level, Lines
 
@@ -63,7 +64,8 @@ def plot_window(report: HasTrace, *, title: str = "", size: tuple[float, float] 
     _draw_window(above, samples, lines)
     _draw_acts(below, samples)
     if title:
-        figure.text(0.075, 0.945, title, fontsize=13, color=_INK, weight="bold")
+        family = families(title)
+        figure.text(0.075, 0.945, title, fontsize=13, color=_INK, weight="bold", family=family)
     return figure
 
 

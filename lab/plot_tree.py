@@ -1,8 +1,9 @@
 """The tree of agents as a picture: who worked for whom, how far, how each ended; from the event stream."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headwater.lab.agent_tree import AgentTree
+from headwater.lab.fonts import families
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,7 +17,7 @@ _COLOURS = {
     "cancelled": ("#e6dcf0", "#6c4fa3"),
 }
 _BOX = (2.7, 0.86)
-_BRIEF_CHARS = 38
+_BRIEF_COLUMNS = 38
 
 
 def plot_agents(tree: AgentTree, *, title: str = "") -> "Figure":
@@ -63,12 +64,14 @@ def plot_agents(tree: AgentTree, *, title: str = "") -> "Figure":
         axes.add_patch(
             FancyBboxPatch(corner, *_BOX, boxstyle="round,pad=0,rounding_size=0.09", fc=fill, ec=line, lw=1.3)
         )
-        brief = seen.short_brief(_BRIEF_CHARS)
+        brief = seen.short_brief(_BRIEF_COLUMNS)
         told = f"{seen.steps} steps, {seen.tokens:,} tokens"
         label = "\n".join(part for part in (f"{seen.name}  {seen.status}".strip(), brief, told) if part)
         # The words may be a file name or a price: nothing in them is mathematics.
-        axes.text(x, y, label, ha="center", va="center", fontsize=8, color="#27313b", parse_math=False)
-    axes.text(-1.35, 0.78, title, ha="left", va="center", fontsize=10.5, color="#27313b") if title else None
+        words: dict[str, Any] = {"va": "center", "color": "#27313b", "parse_math": False}
+        axes.text(x, y, label, ha="center", fontsize=8, family=families(label), **words)
+    if title:
+        axes.text(-1.35, 0.78, title, ha="left", fontsize=10.5, family=families(title), **words)
     return figure
 
 

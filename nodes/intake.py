@@ -208,6 +208,9 @@ def _pin(
 ) -> tuple[Frame, dict[int, str]]:
     """Add what the new messages pin; the caller's own pins are shown at once, behind the newest message."""
     pins = frame.pins
+    said = [tag_of(m) for m in numbered if isinstance(m, HumanMessage) and text_of(m).strip()]
+    if said:
+        frame = frame.with_(task=said[-1])
     limit = int(PINS_SHARE * engine.lines.window)
     for message in numbered:
         first = not any(pin.kind == "goal" for pin in pins)

@@ -14,6 +14,7 @@ from headwater.window.compartments import Compartment, render_history
 from headwater.window.context import Parts, baseline_text, delta_text
 from headwater.window.face import text_of
 from headwater.window.frame import Frame
+from headwater.window.pins import shortened
 from headwater.window.tokens import count_text
 
 RELEVANCE = 25
@@ -54,6 +55,7 @@ def fold(engine: Engine, frame: Frame, task: str = "") -> Frame:
         pins=[pin for pin in frame.pins if pin.tag <= frame.boundary],
         history=render_history(told, history_budget(engine)) if told else "",
         facts=[fact for fact in known_facts(engine, open_task(frame, task)) if fact[1] not in more.told],
+        task=last_request(engine, frame, 0),
     )
     baseline = engine.store_text(baseline_text(parts, frame.language), frame)
     return frame.with_(
@@ -71,6 +73,7 @@ def publish(engine: Engine, frame: Frame) -> Frame:
     parts = Parts(
         pins=[pin for pin in frame.pins if frame.folded < pin.tag <= frame.boundary],
         history=render_history(told, history_budget(engine)) if told else "",
+        task=last_request(engine, frame, frame.folded),
     )
     delta = engine.store_text(delta_text(parts, frame.language), frame)
     return frame.with_(delta=delta, revision=revised(frame, "delta", frame.boundary, delta))
@@ -100,6 +103,28 @@ def history_budget(engine: Engine) -> int:
 def spoken(messages: Sequence[BaseMessage]) -> str:
     """The newest user message."""
     return next((text_of(m) for m in reversed(messages) if isinstance(m, HumanMessage)), "")
+
+
+def last_request(engine: Engine, frame: Frame, after: int, upto: int | None = None) -> str:
+    """The newest user message, where it is told (C2: the current goal is never dropped).
+
+    A long round outlives its request: what a summary says of it would be all that is left of it.
+
+    Args:
+        engine: Its archive has the message.
+        frame: Says which it is. The session's first one is the goal, and in the task note.
+        after: The tag behind which it must stand.
+        upto: The tag up to which is told; default: the boundary.
+
+    Returns:
+        Its words with its tag, cut where they are more than a sixteenth of the window; "" where it is not
+        told, or is told at or before `after`.
+    """
+    tag, upto = frame.task, frame.boundary if upto is None else upto
+    if not after < tag <= upto or any(pin.kind == "goal" and pin.tag == tag for pin in frame.pins):
+        return ""
+    text = next((text_of(m) for _, m in engine.memory.archive.read(frame.session, tag, tag)), "")
+    return f"§{tag}§ {shortened(text, tag, engine.lines.window // 16)}" if text.strip() else ""
 
 
 def open_task(frame: Frame, task: str = "") -> str:

@@ -23,7 +23,7 @@ from headwater.nodes.engine import Engine, live, saved
 from headwater.nodes.events import emit
 from headwater.nodes.historian import Ask, Historian, Telling, Told
 from headwater.nodes.placed import Placed
-from headwater.nodes.recall import compartments
+from headwater.nodes.recall import compartments, last_request
 from headwater.nodes.spans import asking
 from headwater.nodes.spending import governance_spent
 from headwater.nodes.state import State, Update
@@ -167,9 +167,11 @@ class _Compaction:
         first, last = stretch[0][0], stretch[-1][0]
         with self.engine.view(frame, self.messages) as view:
             shown = view.span(first, last)
-        # What the told stretch shows at the least: its pins, word for word, and a title.
+        # What the told stretch shows at the least: its pins and an open request, word for word, and a title.
         pins = [pin for pin in frame.pins if frame.boundary < pin.tag <= last]
-        least = count_text(delta_text(Parts(pins=pins, history=f"### §{first}–{last}§"), frame.language))
+        asked = last_request(self.engine, frame, frame.boundary, last)
+        parts = Parts(pins=pins, history=f"### §{first}–{last}§", task=asked)
+        least = count_text(delta_text(parts, frame.language))
         if shown > least:
             return True
         reason = f"{shown:,} tokens are left to tell, and telling them takes {least:,}"

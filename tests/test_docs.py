@@ -85,14 +85,29 @@ def test_pictures_are_there(path: Path) -> None:
     assert [name for name in pictures if not (path.parent / name).is_file()] == []
 
 
-def test_both_readmes_say_the_same_in_the_same_order() -> None:
-    english, chinese = (path.read_text("utf-8") for path in (ENGLISH, CHINESE))
+TWINS = [(path.with_name(path.name.replace(".zh.", ".")), path) for path in RUN if ".zh." in path.name]
+
+
+@pytest.mark.parametrize("twins", TWINS, ids=lambda twins: _name(twins[0]))
+def test_twins_say_the_same_in_the_same_order(twins: tuple[Path, Path]) -> None:
+    english, chinese = (path.read_text("utf-8") for path in twins)
     assert _outline(english) == _outline(chinese)
-    assert [(b[0], b[1]) for b in _blocks(ENGLISH)] == [(b[0], b[1]) for b in _blocks(CHINESE)]
-    targets = [
-        {link for link in _LINK.findall(text) if not link.startswith("README")} for text in (english, chinese)
-    ]
+    first, second = (list(_blocks(path)) for path in twins)
+    assert [b[0] for b in first] == [b[0] for b in second]
+    assert [b[1] == KEYED for b in first] == [b[1] == KEYED for b in second]
+    # Each leads to its own language where there is one, and to the other once.
+    targets = [sorted(link.replace(".zh.md", ".md") for link in _LINK.findall(t)) for t in (english, chinese)]
     assert targets[0] == targets[1]
+    assert _figures(english) == _figures(chinese)
+
+
+def test_a_chinese_page_leads_to_chinese_pages_where_there_are_any() -> None:
+    pages = {path.resolve() for path in RUN}
+    for english, chinese in TWINS:
+        for link in _LINK.findall(chinese.read_text("utf-8")):
+            target = (chinese.parent / link.partition("#")[0]).resolve()
+            twin = target.with_name(target.name.replace(".md", ".zh.md"))
+            assert target == english.resolve() or twin not in pages, link
 
 
 def test_the_readme_names_the_two_commands_and_they_are_in_the_makefile() -> None:
@@ -129,6 +144,12 @@ def test_every_dependency_has_its_reason() -> None:
     names = {re.split(r"[\[<>=!~; ]", name)[0] for name in named}
     reasons = set(re.findall(r"`([\w-]+)`", (ROOT / "docs/dependencies.md").read_text("utf-8")))
     assert names - reasons == set()
+
+
+def _figures(text: str) -> list[str]:
+    """The numbers that the prose and the tables state."""
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
+    return sorted(re.findall(r"\d[\d,.:]*\d|\d", re.sub(r"\]\([^)]*\)", "]", prose)))
 
 
 def _outline(text: str) -> list[tuple[str, int]]:

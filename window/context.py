@@ -17,6 +17,7 @@ _WORDS = {
         "pins": "Task note (verbatim; holds for the whole session)",
         "history": "What happened so far",
         "facts": "Known facts",
+        "task": "The last request so far (verbatim)",
         "more": "Since then",
         "goal": "goal",
         "constraint": "constraint",
@@ -32,6 +33,7 @@ _WORDS = {
         "pins": "任务便签（原文；在整个会话中有效）",
         "history": "此前发生",
         "facts": "已知事实",
+        "task": "到此为止的最后一个请求（原文）",
         "more": "此后",
         "goal": "目标",
         "constraint": "约束",
@@ -45,18 +47,23 @@ OPEN, CLOSE = "<headwater-memory>", "</headwater-memory>"
 
 
 class Parts(NamedTuple):
-    """What a context block is made of; facts are (category, content) in the order to show."""
+    """What a context block is made of; facts are (category, content) in the order to show.
+
+    `task` is what the user asked last, where its message is told: a round that outlives its own request still
+    sees it.
+    """
 
     pins: Sequence[Pin] = ()
     history: str = ""
     facts: Sequence[tuple[str, str]] = ()
     docs: str = ""
     profile: str = ""
+    task: str = ""
 
     @property
     def empty(self) -> bool:
         """Whether nothing would be shown."""
-        return not (self.pins or self.history or self.facts or self.docs or self.profile)
+        return not (self.pins or self.history or self.facts or self.docs or self.profile or self.task)
 
 
 def baseline_text(parts: Parts, language: str = "en") -> str:
@@ -91,6 +98,8 @@ def _block(parts: Parts, language: str, title: str) -> str:
                 out.append(f"[{_inert(category)}]")
                 last = category
             out.append(f"- {_inert(content)}")
+    if parts.task:
+        out += [f"\n## {words['task']}", _inert(parts.task)]
     out.append(CLOSE)
     return "\n".join(out)
 

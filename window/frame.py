@@ -77,6 +77,7 @@ class Frame:
         edits: Applied edits by tag; frozen. Kept in a channel of their own, as are
         hints: overlays by tag, decided once, shown behind their message.
         pins: The task note, in order of occurrence.
+        task: Tag of the newest user message; once it is told, m[0] or m[1] shows it verbatim (C2).
         pending: Edits that wait, by tag.
         reduce: Tags the model asked to let go of; they wait here until they have left the zone (G9).
         zone: Last tag that has been looked at for edits: it left the protected zone.
@@ -109,6 +110,7 @@ class Frame:
     edits: Mapping[int, str] = field(default_factory=dict)
     hints: Mapping[int, str] = field(default_factory=dict)
     pins: tuple[Pin, ...] = ()
+    task: int = 0
     pending: Mapping[int, Pending] = field(default_factory=dict)
     reduce: tuple[int, ...] = ()
     zone: int = 0

@@ -30,7 +30,7 @@ def pins_of(message: BaseMessage, tag: int, *, first: bool) -> list[Pin]:
     """
     if isinstance(message, HumanMessage):
         text = text_of(message)
-        goal = _goal(text, tag) if first and text.strip() else ""
+        goal = shortened(text, tag) if first and text.strip() else ""
         # What the goal shows verbatim needs no line of its own; what was cut from it does.
         said = [Pin(kind, sentence, tag) for kind, sentence in pins_in(text) if sentence not in goal]
         return [Pin("goal", goal, tag), *said] if goal else said
@@ -64,11 +64,18 @@ def add_pins(pins: Sequence[Pin], new: Iterable[Pin], limit: int) -> tuple[Pin, 
     return tuple(kept)
 
 
-def _goal(text: str, tag: int) -> str:
-    """The goal verbatim; a pasted document is cut at a line's end, with the way to the rest."""
-    if count_text(text) <= GOAL_TOKENS:
+def shortened(text: str, tag: int, limit: int = GOAL_TOKENS) -> str:
+    """A request verbatim; a pasted document is cut at a line's end, with the way to the rest.
+
+    Args:
+        text: What the user said.
+        tag: Its message.
+        limit: Tokens; never more than GOAL_TOKENS.
+    """
+    limit = min(limit, GOAL_TOKENS)
+    if count_text(text) <= limit:
         return text
-    head = clip(text, GOAL_TOKENS, count_text)
+    head = clip(text, limit, count_text)
     return f'{head}\n… ({len(text):,} chars in all; the rest: ctx_expand("{tag}"))'
 
 

@@ -26,9 +26,10 @@ class Prices:
     def __post_init__(self) -> None:
         if not 0 <= self.read <= self.write:
             raise ValueError(f"prices need 0 <= read <= write, got read={self.read!r}, write={self.write!r}")
-        if self.ttl < 0:
+        # Written so that what is no number at all is refused too.
+        if not self.ttl >= 0:
             raise ValueError(f"ttl is in seconds and cannot be negative, got {self.ttl!r}")
-        if self.output < 0 or self.unit < 0:
+        if not (self.output >= 0 and self.unit >= 0):
             raise ValueError(f"prices cannot be negative, got output={self.output!r}, unit={self.unit!r}")
 
     @classmethod

@@ -18,12 +18,12 @@ class Stage:
     `main` and `cheap` are exchanged by each trial; requests are kept with their bytes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, window: int = WINDOW) -> None:
         self.now = 0.0
         self.main: Callable[[Request], Reply] = lambda request: Reply("Nothing to do.")
         self.cheap: Callable[[Request], Reply] = lambda request: Reply("")
         self.asked: list[Request] = []
-        self.provider = StrictProvider(self._script, window=WINDOW, keep_raw=True, clock=self.clock)
+        self.provider = StrictProvider(self._script, window=window, keep_raw=True, clock=self.clock)
         self._clients: dict[tuple[str, str], BaseChatModel] = {}
 
     def clock(self) -> float:
@@ -43,8 +43,8 @@ class Stage:
 
 
 @contextmanager
-def staged() -> Iterator[Stage]:
+def staged(window: int = WINDOW) -> Iterator[Stage]:
     """A stage whose server runs."""
-    stage = Stage()
+    stage = Stage(window)
     with stage.provider:
         yield stage

@@ -31,7 +31,19 @@ from tests.graph.hosts import (
     pins_stay_in_sight,
     rounds,
 )
-from tests.graph.world import UNCACHED, Agent, Event, body, clean_run, client, config, memory_in, says
+from tests.graph.world import (
+    UNCACHED,
+    Agent,
+    Event,
+    body,
+    clean_run,
+    client,
+    config,
+    memory_in,
+    of,
+    says,
+    shown,
+)
 
 
 @tool
@@ -139,14 +151,14 @@ RUNNERS: dict[str, tuple[Runner, int, type[Work]]] = {
 }
 
 
-def streamed(agent: Agent, text: str, way: str) -> list[Event]:
-    """The events of one round, sync or async, of the agents within it too."""
-    more: dict[str, Any] = {"stream_mode": "custom", "subgraphs": True}
+def streamed(agent: Agent, text: str, way: str, at: Any = None) -> list[Event]:
+    """The events of one round, sync or async, of the agents within it too; `at` an earlier checkpoint."""
+    more: dict[str, Any] = {"config": at or config(), "stream_mode": "custom", "subgraphs": True}
     if way == "sync":
-        return [part[-1] for part in agent.stream(says(text), config(), **more)]
+        return [part[-1] for part in agent.stream(says(text), **more)]
 
     async def run() -> list[Event]:
-        return [part[-1] async for part in agent.astream(says(text), config(), **more)]
+        return [part[-1] async for part in agent.astream(says(text), **more)]
 
     return asyncio.run(run())
 
@@ -189,3 +201,33 @@ def test_m1_m11_m14_the_promises_hold(
         messages = agent.get_state(config()).values["messages"]
         # A conversation that several share is not ours: what no agent has given back has no number there.
         numbered_once(messages if kind is Work else [m for m in messages if tag_of(m)])
+
+
+@pytest.mark.parametrize("way", ["sync", "async"])
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_m25_every_way_goes_back_to_an_earlier_round_and_on(runner: str, way: str, tmp_path: Path) -> None:
+    """Three times back, past told history: what was abandoned is out of sight, and in the archive."""
+    make, window, kind = RUNNERS[runner]
+    work = kind([[500] * 6] * 9, 2)
+    back = {6: 2, 7: 4, 8: 0}
+    policy = WindowPolicy(window=window, background=False)
+    with memory_in(tmp_path) as memory:
+        with StrictProvider(work, window=window, models={"lead": ModelSpec(200_000)}) as provider:
+            model, lead = provider.openai(max_tokens=500), provider.openai("lead", max_tokens=500)
+            agent = make(Setup(model, TOOLS, memory, policy, UNCACHED, InMemorySaver(), lead))
+            ends: list[Any] = []
+            events: list[Event] = []
+            for number in range(6):
+                events += streamed(agent, work.begin(number), way)
+                ends.append(agent.get_state(config()).config)
+            for number, place in back.items():
+                asked = len(work.requests)
+                events += streamed(agent, work.begin(number), way, ends[place])
+                gone = [f"Round {n}:" for n in range(9) if n > place and n != number]
+                for request in work.requests[asked:]:
+                    assert f"Round {number}:" in shown(request)
+                    assert not [mark for mark in gone if mark in shown(request)]
+            clean_run(provider)
+        assert of(events, "offload") or of(events, "summarize") or of(events, "arrival")
+        nothing_is_lost(memory, work, "t")
+        pins_stay_in_sight(work)

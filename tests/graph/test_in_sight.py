@@ -1,7 +1,10 @@
 """What stays in sight whatever leaves: goal, constraints, exclusions, decisions and notes."""
 
+import json
 import re
+from collections.abc import Iterator
 
+import pytest
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -54,6 +57,55 @@ def test_e14_e15_e16_c2_pins_are_verbatim_in_every_request(memory: Memory) -> No
         text = shown(request)
         for sentence in pinned:
             assert sentence in text, (request.index, sentence)
+
+
+LAST = {"en": "## The last request so far (verbatim)", "zh": "## 到此为止的最后一个请求（原文）"}
+LOSSY = {"en": "The units were checked and all of them are well.", "zh": "各个单元都检查过了，一切正常。"}
+GREETING = {"en": "Hello, we look after a plant.", "zh": "你好，我们照看一座工厂。"}
+ASKED = {
+    "en": ["Compare odd and even units, and end with the worst.", "Now look for the one that is loudest."],
+    "zh": ["比较奇数和偶数单元，最后说出最差的一个。", "现在找出声音最大的那一个。"],
+}
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("summarizer", [True, False])
+def test_c2_a_round_that_outlives_its_own_request_still_sees_it(
+    language: str, summarizer: bool, memory: Memory
+) -> None:
+    """The request is told with the round's older steps, by a summarizer that says nothing of it; then comes
+    the next one, and takes its place.
+    """
+    work: Iterator[Reply] = iter(())
+
+    def script(request: Request) -> Reply:
+        if request.purpose == "summarizer":
+            return Reply(json.dumps({"title": "t", "p1": LOSSY[language]}, ensure_ascii=False))
+        return next(work, Reply(LOSSY[language]))
+
+    recorder = Recorder(script)
+    with StrictProvider(recorder, window=WINDOW) as provider:
+        agent = build_agent(
+            provider.openai(),
+            tools=[inspector(400)],
+            policy=IN_LINE,
+            memory=memory,
+            checkpointer=InMemorySaver(),
+            summarizer=provider.openai("cheap", purpose="summarizer") if summarizer else None,
+        )
+        watch(agent, says(GREETING[language]), config())
+        for asked in ASKED[language]:
+            work = (Reply("", (ToolCall("inspect", {"number": n}),)) for n in range(24))
+            begun = len(recorder.requests)
+            tag = agent.get_state(config()).values["frame"]["sent"] + 2
+            watch(agent, says(asked), config())
+            sent = [shown(r) for r in recorder.requests[begun:] if r.purpose != "summarizer"]
+            assert len(sent) == 25
+            assert agent.get_state(config()).values["frame"]["boundary"] > tag
+            assert all(asked in text for text in sent)
+            # Whatever an older block says was asked last, the newest stands behind it.
+            assert sent[-1].rpartition(LAST[language])[2].startswith(f"\n§{tag}§ {asked}")
+        clean_run(provider)
 
 
 def test_e15_a_note_taken_by_the_agent_is_pinned_too(memory: Memory) -> None:

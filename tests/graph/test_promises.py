@@ -8,7 +8,8 @@ half-way, another model, other tools. `HEADWATER_EXAMPLES=400` looks longer than
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,14 +17,17 @@ import pytest
 from httpx import HTTPError
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
+from langchain.agents import create_agent
+from langchain_core.tools import BaseTool
 from openai import APIError
 
 from headwater import Prices, WindowPolicy
+from headwater.graph import GovernanceMiddleware
 from headwater.lab.provider import Disconnect, Overflow, Refuse, Reply, Request, ToolCall
 from headwater.nodes.agent import OverflowUnresolved
-from tests.graph.promises import Trial, Turn, check_archive
-from tests.graph.stage import Stage, staged
-from tests.graph.world import TIGHT
+from tests.graph.promises import Trial, Turn, by_graph, check_archive
+from tests.graph.stage import CHEAP, Stage, staged
+from tests.graph.world import TIGHT, WINDOW, Agent
 
 EXAMPLES = int(os.environ.get("HEADWATER_EXAMPLES", "12"))
 
@@ -72,13 +76,66 @@ says = act(
     st.tuples(batches, answers, st.sampled_from(["", "", "", "reduce", "note"])),
 )
 faults = st.tuples(st.sampled_from(["400", "500", "overflow", "cut"]), st.integers(1, 4))
-NODES = ["watermark", "agent", "tools", "offload", "summarize", "remember"]
+
+
+def governed(trial: Trial, name: str = "GovernanceMiddleware") -> GovernanceMiddleware:
+    """Governance for an agent that others make."""
+    return GovernanceMiddleware(
+        policy=trial.policy,
+        prices=trial.prices,
+        memory=trial.memory,
+        summarizer=trial.stage.client("cheap", CHEAP) if trial.summarizer else None,
+        clock=trial.stage.clock,
+        name=name,
+    )
+
+
+def by_middleware(trial: Trial, tools: Sequence[BaseTool]) -> Agent:
+    """An agent of LangChain's with the one line of ours."""
+    made: Agent = create_agent(
+        trial.stage.client(trial.model),
+        list(tools),
+        middleware=[governed(trial)],
+        checkpointer=trial.saver,
+    )
+    return made
+
+
+def by_deepagents(trial: Trial, tools: Sequence[BaseTool]) -> Agent:
+    """A deep agent, its own summarisation exchanged for governance."""
+    deepagents = pytest.importorskip("deepagents", reason="needs the extra headwater[deepagents]")
+    made: Agent = deepagents.create_deep_agent(
+        model=trial.stage.client(trial.model),
+        tools=list(tools),
+        middleware=[governed(trial, "SummarizationMiddleware")],
+        checkpointer=trial.saver,
+    )
+    return made
+
+
+class Way(NamedTuple):
+    """A way to run governance: who makes the agent, where it may be stopped, how large its window is."""
+
+    build: Callable[[Trial, Sequence[BaseTool]], Agent]
+    nodes: Sequence[str]
+    prefix: str = "headwater_"
+    window: int = WINDOW
+
+
+WAYS = {
+    "graph": Way(by_graph, ["watermark", "agent", "tools", "offload", "summarize", "remember"], ""),
+    "middleware": Way(by_middleware, ["model", "tools", "GovernanceMiddleware.after_agent"]),
+    # Its prompt and its own tools take 7,000 tokens by themselves.
+    "deepagents": Way(
+        by_deepagents, ["model", "tools", "SummarizationMiddleware.after_agent"], window=24_000
+    ),
+}
 acts = st.one_of(
     says,
     says,
     says,
     act("fault", faults),
-    act("stop", st.sampled_from(NODES), st.booleans()),
+    act("stop", st.integers(0, 5), st.booleans()),
     act("gap", st.sampled_from([10.0, 400.0, 7 * 86_400.0])),
     st.just(Act("restart")),
     act("travel", st.integers(0, 9)),
@@ -86,6 +143,9 @@ acts = st.one_of(
     act("tools", st.integers(0, 1)),
     act("cheap", st.sampled_from(["good", "empty", "500", "long", "cut"])),
 )
+
+# It ends with a round, so that there is something to judge.
+schedules = st.tuples(st.lists(acts, min_size=2, max_size=15), says).map(lambda made: [*made[0], made[1]])
 
 
 def cheap(kind: str) -> Callable[[Request], Reply]:
@@ -105,8 +165,9 @@ def cheap(kind: str) -> Callable[[Request], Reply]:
 class Schedule:
     """A trial, and what is set up for its next round."""
 
-    def __init__(self, trial: Trial) -> None:
+    def __init__(self, trial: Trial, nodes: Sequence[str]) -> None:
         self.trial = trial
+        self.nodes = nodes
         self.fault: Callable[[int], None] | None = None
         self.stop: tuple[str, bool] | None = None
 
@@ -118,7 +179,7 @@ class Schedule:
         elif act.what == "fault":
             self.fault = fails(*act.value)
         elif act.what == "stop":
-            self.stop = (act.value, act.more)
+            self.stop = (self.nodes[act.value % len(self.nodes)], act.more)
         elif act.what == "gap":
             trial.stage.now += act.value
         elif act.what == "restart":
@@ -141,7 +202,9 @@ class Schedule:
             calls = [
                 ToolCall("ctx_reduce", {"tags": f"1-{max(1, self.trial.memory.archive.last('t') // 2)}"})
             ]
-        turn = Turn(made, answer, calls, self.fault)
+        # Results fill a larger window as fast.
+        sizes = [[words * self.trial.policy.window // WINDOW for words in batch] for batch in made]
+        turn = Turn(sizes, answer, calls, self.fault)
         stop, fault, self.stop, self.fault = self.stop, self.fault, None, None
         run = {"interrupt_before": [stop[0]]} if stop else {}
         self.trial.stage.now += 1.0
@@ -155,13 +218,18 @@ class Schedule:
                 raise
 
 
+@pytest.fixture(scope="module", params=WAYS)
+def way(request: pytest.FixtureRequest) -> Way:
+    return WAYS[request.param]
+
+
 @pytest.fixture(scope="module")
-def stage() -> Iterator[Stage]:
-    with staged() as made:
+def stage(way: Way) -> Iterator[Stage]:
+    with staged(way.window) as made:
         yield made
 
 
-policies = st.sampled_from([TIGHT, TIGHT, WindowPolicy(window=TIGHT.window)])
+policies = st.sampled_from([TIGHT, TIGHT, WindowPolicy(window=WINDOW)])
 prices = st.sampled_from([Prices(), Prices(), Prices.uncached()])
 
 
@@ -174,15 +242,22 @@ prices = st.sampled_from([Prices(), Prices(), Prices.uncached()])
         HealthCheck.function_scoped_fixture,
     ],
 )
-@given(schedule=st.lists(acts, min_size=3, max_size=16), policy=policies, price=prices, told=st.booleans())
+@given(schedule=schedules, policy=policies, price=prices, told=st.booleans())
 def test_the_four_promises_hold_under_any_schedule(
-    stage: Stage, schedule: list[Act], policy: WindowPolicy, price: Prices, told: bool
+    way: Way, stage: Stage, schedule: list[Act], policy: WindowPolicy, price: Prices, told: bool
 ) -> None:
     """M1, M9-M11, M25, G10-G13, G35: the promises, each act checked, the archive checked at the end."""
     with tempfile.TemporaryDirectory() as root:
         stage.cheap = cheap("good")
-        with Trial(stage, Path(root), policy=policy, prices=price, summarizer=told) as trial:
-            play = Schedule(trial)
+        made: dict[str, Any] = {
+            "policy": replace(policy, window=way.window),
+            "prices": price,
+            "summarizer": told,
+            "build": way.build,
+            "prefix": way.prefix,
+        }
+        with Trial(stage, Path(root), **made) as trial:
+            play = Schedule(trial, way.nodes)
             for act in schedule:
                 play.play(act)
             check_archive(trial)

@@ -13,6 +13,7 @@ FULL = Parts(
     facts=[("NAMING", "it is called imp"), ("NAMING", "the table is t_imp"), ("CONSTRAINTS", "no restarts")],
     docs="README",
     profile="speaks Chinese",
+    task="§9§ Now the exporter.",
 )
 words = st.text(max_size=30)
 parts = st.builds(
@@ -22,11 +23,12 @@ parts = st.builds(
     st.lists(st.tuples(words, words), max_size=3),
     words,
     words,
+    words,
 )
 
 
 @pytest.mark.parametrize("language", ["en", "zh", "de"])
-def test_g24_m0_holds_docs_profile_note_history_and_facts_in_this_order(language: str) -> None:
+def test_g24_m0_holds_docs_profile_note_history_facts_and_request_in_this_order(language: str) -> None:
     text = baseline_text(FULL, language)
     told = (
         "README",
@@ -34,6 +36,7 @@ def test_g24_m0_holds_docs_profile_note_history_and_facts_in_this_order(language
         "Repair the importer.",
         "The importer was traced.",
         "it is called imp",
+        "§9§ Now the exporter.",
     )
     places = [text.index(part) for part in told]
     assert places == sorted(places)

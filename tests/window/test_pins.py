@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolCall, ToolMessage
 
 from headwater.window.frame import Pin
-from headwater.window.pins import GOAL_TOKENS, MAX_NOTE_CHARS, add_pins, pins_of
+from headwater.window.pins import GOAL_TOKENS, MAX_NOTE_CHARS, add_pins, pins_of, shortened
 from headwater.window.tokens import count_text
 
 
@@ -36,6 +36,18 @@ def test_e15_what_a_user_states_is_pinned_when_it_arises(text: str, kinds: list[
     pins = pins_of(HumanMessage(text), 7, first=False)
     assert [pin.kind for pin in pins] == kinds
     assert all(pin.text in text and pin.tag == 7 and pin.source == "user" for pin in pins)
+
+
+@given(st.text(max_size=3_000), st.integers(20, 400))
+def test_c2_a_request_is_verbatim_up_to_its_limit(text: str, limit: int) -> None:
+    shown = shortened(text, 7, limit)
+    if count_text(text) <= limit:
+        assert shown == text
+    else:
+        head, _, rest = shown.rpartition("\n")
+        assert text.startswith(head)
+        assert 'ctx_expand("7")' in rest
+        assert count_text(head) <= limit
 
 
 def test_c22_a_constraint_behind_a_long_first_message_is_pinned_too() -> None:
