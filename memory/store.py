@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import uuid
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from headwater.memory.database import Database, StorageError, connect
 
 if TYPE_CHECKING:
     from langgraph.store.base import BaseStore
+    from langgraph.store.sqlite import SqliteStore
 
 # One version without tables of ours: the store makes its own, the number is the fence for newer programs.
 _MIGRATIONS: tuple[tuple[str, ...], ...] = ((),)
@@ -32,7 +33,7 @@ class OwnStore:
         self._turn = Database(root / "turn.sqlite", _MIGRATIONS)
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
-        self._store: BaseStore | None = None
+        self._store: SqliteStore | None = None
 
     def exclusive(self) -> AbstractContextManager[sqlite3.Connection]:
         """Held by one process at a time; threads of this one take turns too."""
@@ -81,7 +82,9 @@ class OwnStore:
         """Close the store's file."""
         with self._lock:
             if self._connection is not None:
-                self._connection.close()
+                # Not under a statement of another thread, which would go on in memory that is freed.
+                with self._store.lock if self._store is not None else nullcontext():
+                    self._connection.close()
             self._connection = self._store = None
 
     def close(self) -> None:
