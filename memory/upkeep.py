@@ -182,6 +182,11 @@ class Upkeep:
         """Let the indexes go; the next use checks them again. To be called without the lock."""
         self.stop()
         with self._lock:
+            begun = [*self._builds.values()]
+        for build in begun:
+            # What was being loaded may have begun it meanwhile.
+            build.stop()
+        with self._lock:
             self._usable, self._unopened = [], [*self._indexes]
             self._warming = None
             self._loaded = False
@@ -326,7 +331,7 @@ class Upkeep:
                 self._usable.insert(0, index)
                 _log.info("%s is in use again", self._name(index))
 
-        self._builds[index] = Rebuild(
+        build = Rebuild(
             whole=lambda: self._is_whole(index),
             reset=lambda: index.reset(self._space),
             rows=self._rows,
@@ -336,7 +341,8 @@ class Upkeep:
             lock=self._lock,
             lease=self._lease,
         )
-        self._builds[index].start()
+        build.start()
+        self._builds[index] = build
 
     def _is_whole(self, index: Index) -> bool:
         """Whether it is in order when opened afresh. Some damage shows only when something is looked up."""
