@@ -95,6 +95,7 @@ class Memory:
         self._lock = threading.RLock()
         self._own_store = OwnStore(self.root)
         self._index: Index | None = index
+        self._said: dict[Index, float] = {}
         self._facts: Facts | None = None
         self._compartments: Compartments | None = None
         self._tenants: OrderedDict[str, Memory] = OrderedDict()
@@ -212,4 +213,5 @@ class Memory:
             "project": self.project,
             "exclusive": self._own_store.exclusive,
             "lease": lambda: build_lease(self.root / "build.sqlite"),
+            "said": self._said,
         }
