@@ -195,7 +195,11 @@ class Memory:
         )
 
     def _store(self) -> BaseStore:
-        return self._own_store.open() if self._given_store is None else self._given_store
+        if self._given_store is None:
+            return self._own_store.open()
+        from headwater.memory.given_store import GivenStore
+
+        return GivenStore(self._given_store)
 
     def _by_meaning(self) -> Index:
         if self._index is None:
