@@ -19,6 +19,7 @@ from headwater.memory.archive_schema import MIGRATIONS
 from headwater.memory.compartment_rows import CompartmentRow
 from headwater.memory.database import Database, StorageError, key_of, name_of
 from headwater.memory.stretches import Stretch, find, last_of, owner_of, stretches_of
+from headwater.window.marks import spans
 
 BLOB_BYTES = 65_536
 """Contents above this are stored once, by their hash, however many messages carry them."""
@@ -94,6 +95,34 @@ class Archive:
                 tags.append(known)
         return tags
 
+    def restore(self, session: str, rows: Mapping[int, BaseMessage]) -> list[int]:
+        """Put back messages at the tags that they have, where this archive ends before them: it was lost, or
+        the session went on in another folder. What it has is left as it is.
+
+        Returns:
+            The tags that were put back. Those between that nobody has stay without a message; the next
+            `append` counts on from the last.
+
+        Raises:
+            ArchiveError: As in `append`. Nothing was put back.
+        """
+        try:
+            records = {tag: codec.record(rows[tag]) for tag in sorted(rows)}
+        except (TypeError, ValueError) as error:
+            raise ArchiveError(f"a message for session {session!r} cannot be written: {error}") from error
+        with self._db.write() as db:
+            owner = owner_of(db, session)
+            if owner is None:
+                # A past that is not here: its tags are taken, as a fork's are by its trunk.
+                before = min(records, default=1) - 1
+                sql = "INSERT INTO sessions(name, forked_at) VALUES (?, ?)"
+                owner = db.execute(sql, (key_of(session), before)).lastrowid or 0
+            last = last_of(stretches_of(db, owner))
+            late = [tag for tag in records if tag > last]
+            for tag in late:
+                _insert(db, owner, tag, records[tag])
+        return late
+
     def get(self, session: str, tag: int) -> BaseMessage:
         """The message with this tag, as it was archived.
 
@@ -102,9 +131,7 @@ class Archive:
         """
         found = self.read(session, tag, tag)
         if not found:
-            last = self.last(session)
-            known = f"it has tags 1 to {last}" if last else "nothing was archived under this name"
-            raise UnknownTag(f"session {session!r} has no tag {tag!r}: {known}")
+            raise UnknownTag(f"session {session!r} has no tag {tag!r}: {self._known(session, tag)}")
         return found[0][1]
 
     def read(self, session: str, first: int, last: int) -> list[tuple[int, BaseMessage]]:
@@ -119,10 +146,28 @@ class Archive:
                     rows += db.execute(_SELECT, (stretch.owner, low, high)).fetchall()
         return [(tag, codec.message(body, content)) for tag, body, content in rows]
 
+    def tags(self, session: str) -> list[list[int]]:
+        """The tags whose messages are here, as [first, last] runs."""
+        found: list[int] = []
+        sql = "SELECT tag FROM messages WHERE session = ? AND tag BETWEEN ? AND ? ORDER BY tag"
+        with self._db.read() as db:
+            for owner, first, last, _ in reversed(stretches_of(db, owner_of(db, session))):
+                found += [row[0] for row in db.execute(sql, (owner, first, last))]
+        return spans(found)
+
     def last(self, session: str) -> int:
         """The newest tag of the session; 0 when there is none."""
         with self._db.read() as db:
             return last_of(stretches_of(db, owner_of(db, session)))
+
+    def _known(self, session: str, tag: int) -> str:
+        last = self.last(session)
+        if not last:
+            return "nothing was archived under this name"
+        if not 0 < tag <= last:
+            return f"it has tags 1 to {last}"
+        shown = ", ".join(f"{a} to {b}" for a, b in self.tags(session)[-8:])
+        return f"its text was lost, or is in another folder; here are {shown}"
 
     def fork(self, session: str, new_session: str, at: int | None = None) -> None:
         """Start a session whose past is this one's up to tag `at` (default: all of it), by reference.

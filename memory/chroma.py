@@ -105,11 +105,13 @@ class ChromaIndex:
     def upsert(self, space: tuple[str, ...], entries: Sequence[Entry]) -> None:
         """See `Index`."""
         rows = [(f"{e.id}#{n}", e.id, piece) for e in entries for n, piece in enumerate(chunks(e.text))]
-        with self._lock, _Foreign("upsert"):
-            collection = self._present(space)
-            for start in range(0, len(rows), _BATCH):
-                batch = rows[start : start + _BATCH]
+        for start in range(0, len(rows), _BATCH):
+            batch = rows[start : start + _BATCH]
+            # Without the lock: who looks something up in another space does not wait for embeddings.
+            with _Foreign("embed"):
                 vectors = self._embeddings.embed_documents([piece for _, _, piece in batch])
+            with self._lock, _Foreign("upsert"):
+                collection = self._present(space)
                 # A fresh collection that fails shows that a kill has spoilt the folder, not the collection.
                 self._spoilt = space in self._made
                 collection.upsert(
@@ -136,8 +138,9 @@ class ChromaIndex:
         asked = [query for query in queries if query.strip()] if k > 0 else []
         if not asked:
             return [[] for _ in queries]
-        with self._lock, _Foreign("query"):
+        with _Foreign("embed"):
             vectors = [self._embeddings.embed_query(gist(query)) for query in asked]
+        with self._lock, _Foreign("query"):
             # Twice as many, since several pieces of one entry may come first.
             found = self._present(space).query(
                 query_embeddings=cast(Any, vectors), n_results=2 * k, include=["metadatas", "distances"]

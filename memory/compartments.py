@@ -74,7 +74,7 @@ class Compartments:
         store: Opens the store of the indexes' marks.
         words, indexes: As in `Facts`.
         tenant, project: Whose sessions.
-        exclusive, lease: As in `Facts`.
+        exclusive, lease, said: As in `Facts`.
     """
 
     def __init__(
@@ -89,6 +89,7 @@ class Compartments:
         project: str,
         exclusive: Callable[[], AbstractContextManager[Any]],
         lease: Callable[[], AbstractContextManager[bool]],
+        said: dict[Index, float] | None = None,
     ) -> None:
         self._archive = archive
         self._sessions = sessions
@@ -108,6 +109,7 @@ class Compartments:
             lock=self._lock,
             exclusive=exclusive,
             lease=lease,
+            said=said,
         )
         self._news = threading.Condition()
         self._due: float | None = None

@@ -52,6 +52,7 @@ class Facts:
         exclusive: Held while a fact is read, changed and written, so that processes take turns.
         lease: Entered with True by the one process that may build indexes.
         place: Gives this folder's name where others share the store.
+        said: See `Upkeep`.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Facts:
         exclusive: Callable[[], AbstractContextManager[Any]],
         lease: Callable[[], AbstractContextManager[bool]],
         place: Callable[[], str] | None = None,
+        said: dict[Index, float] | None = None,
     ) -> None:
         self._open_store = store
         self._space = (label(tenant), label(project), "facts")
@@ -81,6 +83,7 @@ class Facts:
             exclusive=exclusive,
             lease=lease,
             places=None if place is None else Places(self._opened, self._space, place),
+            said=said,
         )
         self._store: BaseStore | None = None
         self._aliases = Aliases(self._opened, self._space, exclusive=exclusive, facts=self._all)
@@ -266,7 +269,8 @@ class Facts:
 
     def settle(self, seconds: float = 60.0) -> bool:
         """Wait until what was written is in every index and those that are built are whole; whether it is."""
-        return self._upkeep.settle(seconds)
+        with _stored():
+            return self._upkeep.settle(seconds)
 
     def rebuild(self) -> int:
         """Build every index anew from the store, and wait for it; the number of facts in them.

@@ -95,6 +95,7 @@ class Memory:
         self._lock = threading.RLock()
         self._own_store = OwnStore(self.root)
         self._index: Index | None = index
+        self._said: dict[Index, float] = {}
         self._facts: Facts | None = None
         self._compartments: Compartments | None = None
         self._tenants: OrderedDict[str, Memory] = OrderedDict()
@@ -194,7 +195,11 @@ class Memory:
         )
 
     def _store(self) -> BaseStore:
-        return self._own_store.open() if self._given_store is None else self._given_store
+        if self._given_store is None:
+            return self._own_store.open()
+        from headwater.memory.given_store import GivenStore
+
+        return GivenStore(self._given_store)
 
     def _by_meaning(self) -> Index:
         if self._index is None:
@@ -212,4 +217,5 @@ class Memory:
             "project": self.project,
             "exclusive": self._own_store.exclusive,
             "lease": lambda: build_lease(self.root / "build.sqlite"),
+            "said": self._said,
         }

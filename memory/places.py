@@ -35,7 +35,7 @@ class Places:
         self._name = here
         self._here = ""
         self._clock = clock
-        self._said = 0.0
+        self._said = float("-inf")
         self._missed = False
 
     def here(self) -> str:
@@ -60,7 +60,7 @@ class Places:
 
     def leave(self) -> None:
         """The next use says anew that this folder is there."""
-        self._said = 0.0
+        self._said = float("-inf")
 
     def _say(self) -> None:
         now, here = self._clock(), self.here()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -69,6 +70,8 @@ class Rebuild:
 
     def stop(self) -> None:
         """Wait a little, then stop it. What was built so far has no stamp, and is built again next time."""
+        if self._stopped.is_set():
+            return
         self.join(_GRACE)
         self._stopped.set()
         self.join(_LONGEST)
@@ -128,6 +131,7 @@ def build_lease(path: Path) -> Iterator[bool]:
     """
     try:
         private_folder(path.parent)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         connection = sqlite3.connect(path, timeout=0.0, isolation_level=None)
     except (OSError, sqlite3.Error) as error:
         raise StorageError(f"cannot open {str(path)!r}: {error}; check its permissions") from error

@@ -29,8 +29,12 @@ _AT_ONCE = 1_000
 _FEW = 100
 _PAUSE = 2.0
 """Seconds until an index that another process builds is looked at again."""
+_LOOK = 0.05
+"""Seconds between two looks of who waits for that."""
 _TURN = 1.0
 """Seconds that a build of a few rows waits for another of that kind."""
+_SILENCE = 3_600.0
+"""Seconds from a warning of an index until the next one."""
 _RETRY = 60.0
 """Seconds until an index that could not be built is tried again."""
 
@@ -48,6 +52,7 @@ class Upkeep:
         exclusive: Held while marks are taken away, so that no newer mark goes with them.
         lease: One process at a time builds; enters with False where another is at it.
         places: The folders that share the store; None where it is this folder's own.
+        said: When an index was last warned of, shared by all that use it: one warning says it for all.
     """
 
     def __init__(
@@ -63,6 +68,7 @@ class Upkeep:
         exclusive: Callable[[], AbstractContextManager[Any]],
         lease: Callable[[], AbstractContextManager[bool]],
         places: Places | None = None,
+        said: dict[Index, float] | None = None,
     ) -> None:
         self._space = space
         self._words = words
@@ -82,6 +88,7 @@ class Upkeep:
         self._retry_at: dict[Index, float] = {}
         self._elsewhere: set[Index] = set()
         self._healed: set[Index] = set()
+        self._said = {} if said is None else said
         self._missed: set[Index] = set()
         self._told: dict[str, Any] = {}
 
@@ -163,13 +170,23 @@ class Upkeep:
             raise failures[0]
 
     def settle(self, seconds: float) -> bool:
-        """Wait for background work; whether none is left. To be called without the lock."""
+        """Wait for background work, here and elsewhere; whether none is left. To be called without the
+        lock.
+        """
         deadline = time.monotonic() + seconds
-        if self._warming is not None:
-            self._warming.join(seconds)
-        for build in [*self._builds.values()]:
-            build.join(max(0.0, deadline - time.monotonic()))
-        return not self._at_work()
+        while True:
+            if self._warming is not None:
+                self._warming.join(max(0.0, deadline - time.monotonic()))
+            for build in [*self._builds.values()]:
+                build.join(max(0.0, deadline - time.monotonic()))
+            with self._lock:
+                if self._elsewhere and not self._at_work():
+                    self._ready([self._words])
+                if not self._elsewhere and not self._at_work():
+                    return True
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_LOOK)
 
     def stop(self) -> None:
         """End background work. To be called without the lock."""
@@ -181,6 +198,11 @@ class Upkeep:
     def close(self) -> None:
         """Let the indexes go; the next use checks them again. To be called without the lock."""
         self.stop()
+        with self._lock:
+            begun = [*self._builds.values()]
+        for build in begun:
+            # What was being loaded may have begun it meanwhile.
+            build.stop()
         with self._lock:
             self._usable, self._unopened = [], [*self._indexes]
             self._warming = None
@@ -267,7 +289,6 @@ class Upkeep:
 
     def _heal(self, index: Index, reason: str, *, quiet: bool = False, again: bool = False) -> bool:
         """Build an index anew; whether it can be used at once."""
-        name = self._name(index)
         if index in self._healed:
             # It fails soon after it was built: building it at every search would help nobody.
             self._give_up(index, reason, told=again)
@@ -280,12 +301,11 @@ class Upkeep:
             few = len(self._rows()) <= (_FEW if quiet and not again else 0)
             built = few and self._build_few(index)
         if built and not quiet:
-            _log.warning("%s was built anew (%s); nothing was lost", self._name(index), reason)
+            self._warn(index, f"was built anew ({reason}); nothing was lost")
         elif not built and index is not self._words:
             self._drop(index)
             if not quiet:
-                name = self._name(index)
-                _log.warning("%s is built anew beside the work (%s): words serve until then", name, reason)
+                self._warn(index, f"is built anew beside the work ({reason}): words serve until then")
             self._begin(index, told=again or not quiet)
         return built
 
@@ -326,7 +346,7 @@ class Upkeep:
                 self._usable.insert(0, index)
                 _log.info("%s is in use again", self._name(index))
 
-        self._builds[index] = Rebuild(
+        build = Rebuild(
             whole=lambda: self._is_whole(index),
             reset=lambda: index.reset(self._space),
             rows=self._rows,
@@ -336,7 +356,8 @@ class Upkeep:
             lock=self._lock,
             lease=self._lease,
         )
-        self._builds[index].start()
+        build.start()
+        self._builds[index] = build
 
     def _is_whole(self, index: Index) -> bool:
         """Whether it is in order when opened afresh. Some damage shows only when something is looked up."""
@@ -388,8 +409,13 @@ class Upkeep:
         self._epochs.renew(index)
         self._drop(index)
         self._retry_at[index] = time.monotonic() + _RETRY
-        level = logging.INFO if told else logging.WARNING
-        _log.log(level, "%s is out of use for now (%s): search goes on without it", self._name(index), reason)
+        self._warn(index, f"is out of use for now ({reason}): search goes on without it", told=told)
+
+    def _warn(self, index: Index, text: str, told: bool = False) -> None:
+        told = told or time.monotonic() < self._said.get(index, 0.0) + _SILENCE
+        if not told:
+            self._said[index] = time.monotonic()
+        _log.log(logging.INFO if told else logging.WARNING, "%s %s", self._name(index), text)
 
     def _name(self, index: Index) -> str:
         return f"{type(index).__name__} of {self._space[2]}"

@@ -259,6 +259,17 @@ class TextLost(TypedDict):
     error: str
 
 
+class LogRestored(TypedDict):
+    """The archive lacked the session's newest messages; what the state holds of them was put back."""
+
+    type: Literal["headwater.log_restored"]
+    session: str
+    restored: Annotated[list[list[int]], "numbers whose messages were put back, as [first, last]"]
+    lost: Annotated[list[list[int]], "numbers whose messages are not here, as [first, last]"]
+    artifacts: Annotated[list[str], "offloaded texts that were written again"]
+    missing: Annotated[list[str], "offloaded texts that a message names and that are not here"]
+
+
 class Hint(TypedDict):
     """What memory knows about a new message was put behind it, once and for good."""
 
@@ -345,6 +356,7 @@ Event = Union[  # noqa: UP007 - read at run time, member by member
     HistorianFailed,
     HistorianAwaited,
     TextLost,
+    LogRestored,
     Hint,
     HintFailed,
     Reminder,

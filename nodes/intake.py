@@ -17,6 +17,7 @@ from headwater.nodes.handover import brought, confirmed, handed, numbers_of, pla
 from headwater.nodes.hint import hint_for
 from headwater.nodes.recall import fold
 from headwater.nodes.reminder import reminder_for
+from headwater.nodes.restore import restored
 from headwater.nodes.state import Node, NodeState, State, Update
 from headwater.nodes.tool_names import READING, words_of
 from headwater.nodes.unshelve import in_order, joined, unshelved
@@ -72,7 +73,7 @@ def take_in(
     messages = live(state)
     frame = engine.frame(state, config)
     begins = not frame.revision
-    frame = _begin(engine, frame, messages) if begins else _healed(engine, frame)
+    frame = _begin(engine, frame, messages) if begins else _healed(engine, restored(engine, frame, messages))
     # Without a checkpointer a caller hands in the messages again: they are read as at the first time.
     if begins:
         fresh = confirmed(engine, frame.session, messages)

@@ -27,7 +27,8 @@ class ToldRows:
     """The rows that were read last, by id."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[int, ToldRow] = OrderedDict()
+        # By session too: a frame that comes from another folder names rows that are others' here.
+        self._known: OrderedDict[tuple[str, int], ToldRow] = OrderedDict()
         self._lock = Lock()
 
     def read(self, archive: Archive, session: str, ids: Sequence[int]) -> list[ToldRow]:
@@ -37,7 +38,8 @@ class ToldRows:
         older than the first of those.
         """
         with self._lock:
-            found = {number: self._known[number] for number in ids if number in self._known}
+            known = {number: self._known.get((session, number)) for number in ids}
+        found = {number: row for number, row in known.items() if row is not None}
         missing = {number for number in ids if number not in found}
         if missing:
             rows = archive.compartments(session, min(missing) - 1)
@@ -48,7 +50,7 @@ class ToldRows:
             }
             found |= fresh
             with self._lock:
-                self._known |= fresh
+                self._known |= {(session, number): row for number, row in fresh.items()}
                 while len(self._known) > _MOST:
                     self._known.popitem(last=False)
         return [found[number] for number in ids if number in found]

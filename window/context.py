@@ -76,6 +76,16 @@ def delta_text(parts: Parts, language: str = "en") -> str:
     return _block(parts, language, "more")
 
 
+def history_in(block: str, language: str = "en") -> str:
+    """The told history that an m[0] or m[1] shows; "" where it shows none."""
+    words = _WORDS.get(language, _WORDS["en"])
+    _, found, rest = block.partition(f"\n## {words['history']}\n")
+    if not found:
+        return ""
+    told, facts, _ = rest.rpartition(f"\n\n## {words['facts']}\n")
+    return (told if facts else rest.removesuffix(CLOSE)).strip()
+
+
 def _block(parts: Parts, language: str, title: str) -> str:
     if parts.empty:
         return ""

@@ -9,6 +9,7 @@ from headwater.window.tokens import count_text
 MAX_STUB_BYTES = 2_048
 _SIGN = "⟦stored"
 _STUB = re.compile(r"⟦stored [^⟧\n]{1,300}⟧")
+_NAMED = re.compile(r"⟦stored (artifacts/[^\s⟧]+) ")
 _LINE = 160
 
 
@@ -62,6 +63,12 @@ def is_stub(text: str) -> bool:
 def is_only_stub(text: str) -> bool:
     """Whether a text is a stub itself, and not a longer text that quotes one."""
     return text.startswith(_SIGN) and len(text) <= MAX_STUB_BYTES and is_stub(text)
+
+
+def stored_as(text: str) -> str:
+    """The artifact that a stub names; "" for any other text, and for a stub that names none."""
+    found = _NAMED.match(text) if is_only_stub(text) else None
+    return found[1] if found else ""
 
 
 def stub_arguments(tag: int, args: Any, smallest: int = 40) -> Any:

@@ -196,3 +196,21 @@ def test_c23_appending_costs_the_same_in_a_long_session(tmp_path: Path) -> None:
     short, long = steps("short", 10), steps("long", 20_000)
     archive.close()
     assert 0 < long <= 1.5 * short < 150
+
+
+def test_a_log_is_put_back_under_its_tags_and_goes_on_from_there(memory: Memory) -> None:
+    archive = memory.archive
+    said = {tag: HumanMessage(f"said {tag}", id=f"m{tag}") for tag in (7, 8, 11)}
+    assert archive.restore("s", said) == [7, 8, 11]
+    assert archive.tags("s") == [[7, 8], [11, 11]]
+    assert archive.append("s", [said[8], HumanMessage("new", id="n")]) == [8, 12]
+    assert archive.restore("s", {**said, 12: said[7], 13: HumanMessage("more", id="o")}) == [13]
+    assert [(tag, m.content) for tag, m in archive.read("s", 1, 99)][-2:] == [(12, "new"), (13, "more")]
+    with pytest.raises(UnknownTag, match=r"no tag 9: its text was lost.*here are 7 to 8, 11 to 13"):
+        archive.get("s", 9)
+    archive.fork("s", "branch", 8)
+    assert archive.tags("branch") == [[7, 8]]
+    assert archive.append("branch", [HumanMessage("other", id="p")]) == [9]
+    assert [tag for tag, _ in archive.search("s", "said")] != []
+    archive.delete("s")
+    assert archive.tags("branch") == [[7, 9]]

@@ -213,6 +213,8 @@ def test_g38_a_search_that_is_late_or_fails_holds_nobody_up(
     monkeypatch.setattr(hints, "SECONDS", 0.05)
     monkeypatch.setattr(made.memory.facts, "search", lambda *a: (go_on.wait(30), real(*a))[1])
     late = ask(made, state, ASKED)
+    (searching,) = (t for t in threading.enumerate() if t.name == "headwater-hint")
+    assert searching.daemon, "a program that ends waits for it"
     go_on.set()
     assert not frame_of(late).hints
 

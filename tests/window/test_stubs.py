@@ -17,6 +17,7 @@ from headwater.window.stubs import (
     holds_stub,
     is_only_stub,
     is_stub,
+    stored_as,
     stub,
     stub_arguments,
 )
@@ -144,3 +145,10 @@ def test_g35_stubbed_arguments_keep_their_shape_and_do_not_change_again(tag: int
     assert stub_arguments(tag, once) == once == stub_arguments(tag, {"v": value})
     assert list(once) == ["v"]
     assert type(once["v"]) is type(value)
+
+
+@given(tags, any_text)
+def test_m9_a_stub_names_its_artifact_and_no_other_text_does(tag: int, text: str) -> None:
+    name = artifact_name(encode(text))
+    assert stored_as(stub(tag, text)) == stored_as(stub(tag, text, preview_tokens=50)) == name
+    assert stored_as(f"as in {stub(tag, text)}") == stored_as(dropped(tag)) == stored_as(text[:40]) == ""
