@@ -91,16 +91,18 @@ class Uses:
             new, self._new = self._new, {}
         if not new:
             return
+        # Opened before its turn: who writes facts has opened the store and waits for the turn.
+        store = self._store()
         with self._exclusive():
             gets = [GetOp(self._space, key, refresh_ttl=False) for key in new]
-            known = {item.key: item.value for item in self._store().batch(gets) if isinstance(item, Item)}
+            known = {item.key: item.value for item in store.batch(gets) if isinstance(item, Item)}
             puts = []
             for key, use in new.items():
                 old = Use(**known.get(key, {}))
                 last = max(old.last_found, use.last_found)
                 total = Use(old.found + use.found, old.recalled + use.recalled, last)
                 puts.append(PutOp(self._space, key, total._asdict(), index=False))
-            self._store().batch(puts)
+            store.batch(puts)
 
     def gone(self, ids: Iterable[str]) -> list[PutOp]:
         """Forget what was counted of these facts; what to put into the store with their removal."""

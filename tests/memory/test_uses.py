@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -113,3 +114,18 @@ def test_g16_what_a_search_has_found_lately_is_not_stale(
         assert set(reasons) == {never.id, long_ago.id}
         assert "never found" in reasons[never.id]
         assert "last found 300 days ago" in reasons[long_ago.id]
+
+
+def test_counts_are_written_while_a_fact_is_being_written(tmp_path: Path) -> None:
+    """Who writes a fact holds it and waits for the store's turn; who has the turn must not wait for that."""
+    with Memory(tmp_path, index=LexicalIndex(tmp_path / "w.sqlite")) as memory:
+        known = memory.facts.write("service one is here", "NAMING").id
+        memory.facts.uses.count("found", [known])
+        late = threading.Thread(target=memory.facts.uses.flush)
+        with memory.facts._lock:
+            late.start()
+            late.join(20)
+            stuck = late.is_alive()
+        late.join()
+        assert not stuck
+        assert memory.facts.uses.of(known).found == 1
