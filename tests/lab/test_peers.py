@@ -165,4 +165,4 @@ def test_the_pages_say_where_ours_loses(tmp_path: Path) -> None:
     on = Cell(**{**ours.__dict__, "system": "all on"})
     off = Cell(**{**cheap.__dict__, "system": "pins"})
     shown = "\n".join(ablation_page([on, off]))
-    assert "Cheaper without, on these sessions: pins" in shown
+    assert "Cheaper without, on these sessions:\n\n- pins (" in shown
