@@ -73,7 +73,7 @@ def main(options: Sequence[str] = ()) -> None:
     for number, window in enumerate(asked.window):
         wish = Asked(nth(asked.sessions or [], number), nth(asked.most or [], number))
         tasks += [Task(s, one.path, window) for one in choose(found, window, wish) for s in SWITCHES]
-    cells = list(run(tasks, play, console, asked.jobs, asked.keep).values())
+    cells = list(run(tasks, play, console, asked.jobs, asked.keep, Cell).values())
     PAGE.write_text("\n".join(page(cells, chosen_by("ablation", asked))) + "\n", encoding="utf-8")
     console.print(f"wrote {PAGE.relative_to(ROOT)}", highlight=False)
 

@@ -142,8 +142,8 @@ def test_results_are_kept_and_not_played_again(tmp_path: Path) -> None:
 
     keep = tmp_path / "kept.jsonl"
     tasks = [Task("all on", tmp_path / "s.jsonl", WINDOW)]
-    first = run(tasks, _play_small, Console(quiet=True), 1, keep)
-    again = run(tasks, _refuse, Console(quiet=True), 1, keep)
+    first = run(tasks, _play_small, Console(quiet=True), 1, keep, Cell)
+    again = run(tasks, _refuse, Console(quiet=True), 1, keep, Cell)
     assert first == again
 
 
