@@ -98,7 +98,8 @@ SWITCHES: Mapping[str, Switch] = MappingProxyType(
         "superseded results": Switch(
             "a result stays when the same call was made again",
             replaced={"window.view.View._note_repeat": _nothing},
-            kept="it decides which result goes first, not how many; the older of two is never the better one",
+            kept="of a call that was made again the older result leaves whole, without a stub; the newer one "
+            "says how things stand",
         ),
         "cleaning": Switch(
             "tool output comes in as it is",
