@@ -73,7 +73,7 @@ def main(options: Sequence[str] = ()) -> None:
     for number, window in enumerate(asked.window):
         wish = Asked(nth(asked.sessions or [], number), nth(asked.most or [], number))
         tasks += [Task(s, one.path, window) for one in choose(found, window, wish) for s in SWITCHES]
-    cells = list(run(tasks, play, console, asked.jobs, asked.keep).values())
+    cells = list(run(tasks, play, console, asked.jobs, asked.keep, Cell).values())
     PAGE.write_text("\n".join(page(cells, chosen_by("ablation", asked))) + "\n", encoding="utf-8")
     console.print(f"wrote {PAGE.relative_to(ROOT)}", highlight=False)
 
@@ -141,16 +141,19 @@ def verdicts(cells: Sequence[Cell]) -> Iterator[str]:
         bought = _ratio(mine) - _ratio(base)
         sight = _sight(base) - _sight(mine)
         kept = sum(c.lost for c in mine) - sum(c.lost for c in base)
+        why = f": on, since {switch.kept}." if switch.kept else "."
         if bought < -NOISE:
-            dear.append(f"{name} ({-100 * bought:.1f} points, for {sight:+d} facts in sight)")
+            dear.append(f"- {name} ({-100 * bought:.1f} points, for {sight:+d} facts in sight){why}")
         elif bought < NOISE and sight <= 0 and kept <= 0:
-            idle.append(name)
+            idle.append(f"- {name} ({100 * bought:+.1f} points){why}")
     if vital:
         yield f"Without it sessions end in a halt before their last step: {'; '.join(vital)}.\n"
     if dear:
-        yield f"Cheaper without, on these sessions: {'; '.join(dear)}.\n"
+        yield "Cheaper without, on these sessions:\n"
+        yield from (*dear, "")
     if idle:
-        yield f"Buys nothing measurable on these sessions: {', '.join(idle)}.\n"
+        yield "Buys nothing measurable on these sessions:\n"
+        yield from (*idle, "")
 
 
 def _ratio(cells: Sequence[Cell]) -> float:

@@ -9,16 +9,15 @@ and what came from the cache with what had been sent before, counted without the
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
 from rich.console import Console
-from rich.progress import track
 
 from benchmarks.pages import machine, row, versions
 from benchmarks.peer_replay import ANY_WINDOW
-from benchmarks.sessions import Asked, add_options, choose, chosen_by, sized
+from benchmarks.results import run
+from benchmarks.sessions import Asked, add_options, choose, chosen_by, nth, sized
 from headwater.lab.chronicler import chronicler
 from headwater.lab.provider import StrictProvider, Totals
 from headwater.lab.replay import ReplayReport, replay
@@ -84,6 +83,11 @@ class Asking(NamedTuple):
 
     path: Path
     window: int
+
+    @property
+    def key(self) -> str:
+        """How a file names it."""
+        return f"{self.path.stem} | {self.window}"
 
 
 def audited(asking: Asking) -> Audit:
@@ -227,11 +231,10 @@ def main(options: Sequence[str] = ()) -> None:
         return
     tasks = []
     for number, window in enumerate(asked.window or WINDOWS):
-        counts, sizes = asked.sessions or [None], asked.most or [None]
-        wish = Asked(counts[min(number, len(counts) - 1)], sizes[min(number, len(sizes) - 1)])
+        wish = Asked(nth(asked.sessions or [], number), nth(asked.most or [], number))
         tasks += [Asking(one.path, window) for one in choose(found, window, wish)]
-    with ProcessPoolExecutor(asked.jobs) as pool:
-        audits = list(track(pool.map(audited, tasks), "auditing", len(tasks), console=console))
+    done = run(tasks, audited, console, asked.jobs, asked.keep, Audit)
+    audits = [done[task] for task in tasks]
     PAGE.write_text("\n".join(page(audits, chosen_by("accounts", asked))) + "\n", encoding="utf-8")
     wrong = sum(len(a.wrong) for a in audits)
     console.print(f"{sum(a.compared for a in audits):,} figures compared, {wrong} differ; wrote {PAGE.name}")

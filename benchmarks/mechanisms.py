@@ -39,6 +39,7 @@ class Switch:
         replaced: Functions by where they are looked up, and what stands there instead.
         wire: The provider's format.
         against: The run that it is compared with.
+        kept: Why it is on where it buys nothing.
     """
 
     what: str
@@ -48,6 +49,7 @@ class Switch:
     replaced: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     wire: Literal["openai", "anthropic"] = "openai"
     against: str = "all on"
+    kept: str = ""
 
     def of(self, window: int) -> WindowPolicy:
         """The policy for a window."""
@@ -87,23 +89,49 @@ SWITCHES: Mapping[str, Switch] = MappingProxyType(
         "all on": Switch("nothing"),
         "result stubs": Switch("old tool results stay in the window", {"min_result": _MANY}),
         "argument stubs": Switch("old tool-call arguments stay", {"min_arguments": _MANY}),
-        "arrival": Switch("large results come in whole, up to a quarter of the window", {"arrival": _MANY}),
+        "arrival": Switch(
+            "large results come in whole, up to a quarter of the window",
+            {"arrival": _MANY},
+            kept="a result may take a quarter of the window in any case, which at 32k is the same 8,000 "
+            "tokens; in a larger window one result would fill much of it",
+        ),
         "superseded results": Switch(
             "a result stays when the same call was made again",
             replaced={"window.view.View._note_repeat": _nothing},
+            kept="of a call that was made again the older result leaves whole, without a stub; the newer one "
+            "says how things stand",
         ),
-        "cleaning": Switch("tool output comes in as it is", replaced={"nodes.intake.clean": _same}),
+        "cleaning": Switch(
+            "tool output comes in as it is",
+            replaced={"nodes.intake.clean": _same},
+            kept="terminal codes and progress lines say nothing to a model, whatever they cost",
+        ),
         "rent or buy: never": Switch("nothing moves below the lines", assumed=Never()),
         "rent or buy: always": Switch("what may move moves at once", assumed=Prices.uncached()),
-        "cold gaps": Switch("a pause is no occasion to move", assumed=_Awake()),
+        "cold gaps": Switch(
+            "a pause is no occasion to move",
+            assumed=_Awake(),
+            kept="what it moves is free at that moment",
+        ),
         "summary": Switch("history is never told, only reclaimed", {"summarise": "never"}),
         "decay": Switch("told history stays in full", replaced={"window.compartments.decay_tier": _full}),
-        "pins": Switch("no task note", replaced={"nodes.intake.pins_of": _no_pins}),
-        "context tools": Switch("no tools of its own, and no guide to them", context_tools=False),
+        "pins": Switch(
+            "no task note",
+            replaced={"nodes.intake.pins_of": _no_pins},
+            kept="it is the promise that a user's rules stay in sight verbatim, whoever tells history; the "
+            "digest used here happens to keep them",
+        ),
+        "context tools": Switch(
+            "no tools of its own, and no guide to them",
+            context_tools=False,
+            kept="without them nothing that left the window can be read back; `context_tools=False` leaves "
+            "them out",
+        ),
         "all on, Anthropic": Switch("nothing; the wire carries the recorded reasoning", wire="anthropic"),
         "reasoning drop": Switch(
             "old reasoning stays",
             replaced={"window.view.may_strip": _no},
+            kept="models that reason at length send it again at each step",
             wire="anthropic",
             against="all on, Anthropic",
         ),

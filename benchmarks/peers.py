@@ -44,7 +44,7 @@ def main(options: Sequence[str] = ()) -> None:
     for number, window in enumerate(asked.window or WINDOWS):
         wish = Asked(nth(counts, number), nth(asked.most or [], number))
         tasks += [Task(s, one.path, window) for one in choose(found, window, wish) for s in installed()]
-    cells = list(run(tasks, play, console, asked.jobs, asked.keep).values())
+    cells = list(run(tasks, play, console, asked.jobs, asked.keep, Cell).values())
     if not asked.dry:
         from benchmarks.peer_page import draw, page
 

@@ -33,6 +33,10 @@ _EN = ("disease", "step", "evidence → remedy", "price", "… and {left} more (
 _ZH = ("病症", "步", "证据 → 对策", "代价", "……另有 {left} 条（--top {all}）", "健康", "未发现问题")
 
 
+WIDE = 112
+_ON_WIDE = frozenset({"new", "cold", "edit"})
+
+
 def inspect_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `inspect`."""
     parser.description = f"{parser.description} " + (
@@ -187,7 +191,7 @@ def _replay(args: argparse.Namespace, console: "Console") -> int:
     if args.json:
         show_json({"rows": [r.to_dict() for r in rows], "best": best and best.to_dict()})
     else:
-        console.print(rows_table(rows, best))
+        console.print(rows_table(rows, best, width=console.width))
     if args.sweep and best is None:
         print(f"headwater: no policy lost nothing and kept {args.in_sight:.0%} in sight", file=sys.stderr)
         return FAILED
@@ -199,32 +203,39 @@ def _replay(args: argparse.Namespace, console: "Console") -> int:
     return OK if all(r.sound for r in rows) or args.sweep else FAILED
 
 
-def rows_table(rows: "list[Row]", best: "Row | None" = None) -> "Table":
-    """The comparison as a table; the best row is marked."""
+def rows_table(rows: "list[Row]", best: "Row | None" = None, *, width: int = WIDE) -> "Table":
+    """The comparison as a table, the best row marked; on a narrow screen without what was sent again."""
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False)
+    told = [_told(r, best) for r in rows]
+    shown = [name for name in told[0] if width >= WIDE or name not in _ON_WIDE] if told else ["policy"]
+    table = Table(box=None, pad_edge=False, padding=(0, 2 if width >= WIDE else 1, 0, 0))
     table.add_column("policy", overflow="fold")
-    for name in ("window", "steps", "input", "cached", "new", "cold", "edit", "cost", "÷ plain", "in sight",
-                 "lost", "refused", "p95 ms"):  # fmt: skip
-        table.add_column(name, justify="right")
-    for r in rows:
-        plain = r.window == 0
-        figures = (r.input, r.cached, r.new, r.cold, r.edit)
-        table.add_row(
-            ("★ " if r is best else "") + r.policy,
-            "—" if plain else f"{r.window:,}",
-            f"{r.steps:,}",
-            *(("—" if plain else _short(figure)) for figure in figures),
-            _short(r.cost),
-            f"{r.ratio:.3f}",
-            f"{r.in_sight:.0%}",
-            str(r.lost),
-            str(r.refused + r.violations),
-            "—" if plain else f"{r.governance_ms:.0f}",
-            style="bold green" if r is best else "",
-        )
+    for name in shown[1:]:
+        # A figure is never cut; a policy's settings are folded instead.
+        longest = max(len(row[name]) for row in told)
+        table.add_column(name, justify="right", no_wrap=" " not in name, min_width=longest)
+    for r, row in zip(rows, told, strict=True):
+        table.add_row(*(row[name] for name in shown), style="bold green" if r is best else "")
     return table
+
+
+def _told(r: "Row", best: "Row | None") -> dict[str, str]:
+    """A row of the comparison by column."""
+    plain = r.window == 0
+    sent = {"input": r.input, "cached": r.cached, "new": r.new, "cold": r.cold, "edit": r.edit}
+    return {
+        "policy": ("★ " if r is best else "") + r.policy,
+        "window": "—" if plain else f"{r.window:,}",
+        "steps": f"{r.steps:,}",
+        **{name: "—" if plain else _short(figure) for name, figure in sent.items()},
+        "cost": _short(r.cost),
+        "÷ plain": f"{r.ratio:.3f}",
+        "in sight": f"{r.in_sight:.0%}",
+        "lost": str(r.lost),
+        "refused": str(r.refused + r.violations),
+        "p95 ms": "—" if plain else f"{r.governance_ms:.0f}",
+    }
 
 
 def _short(number: float) -> str:

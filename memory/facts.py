@@ -292,7 +292,8 @@ class Facts:
             self._store = None
 
     def _opened(self) -> BaseStore:
-        # Without the lock where it is open: whoever holds the turn of processes must not wait for it.
+        # Without the lock where it is open: this is asked by threads that have the store's turn, while
+        # whoever has the lock may wait for the turn.
         if (opened := self._store) is not None:
             return opened
         with self._lock:

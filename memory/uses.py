@@ -91,6 +91,7 @@ class Uses:
             new, self._new = self._new, {}
         if not new:
             return
+        # Opened before its turn: who writes facts has opened the store and waits for the turn.
         store = self._store()
         with self._exclusive():
             gets = [GetOp(self._space, key, refresh_ttl=False) for key in new]

@@ -197,7 +197,7 @@ def test_case_45_what_a_summary_replaced_does_not_come_back(memory: Memory, tmp_
         with SqliteSaver.from_conn_string(path) as kept:
             agent = agent_at(provider, memory, kept)
             told = []
-            for number in range(9):
+            for number in range(12):
                 told += of(watch(agent, says(f"Order {number}."), config()), "summarize")
         with SqliteSaver.from_conn_string(path) as kept:
             state = agent_at(provider, memory, kept).get_state(config()).values

@@ -59,8 +59,10 @@ def test_c23_a_step_costs_the_same_after_sixty_compactions_as_after_six(
             events = watch(agent, says("Go on."), config(), durability="exit")
             if of(events, "summarize"):
                 costs.append(Counter(work))
+    # One compaction in about twenty weighs a message more, so each part holds some of those.
     for name in ("decode", "count_message"):
-        early, late = (max(cost[name] for cost in part) for part in (costs[3:13], costs[-10:]))
-        assert 0 < late <= early, name
+        early, late = ([cost[name] for cost in part] for part in (costs[3:31], costs[-28:]))
+        assert 0 < max(late) <= max(early), name
+        assert sum(late) <= sum(early) + 1, name
     assert costs[-1]["decode"] <= 3, "only what was told just now is read"
     assert indexed <= memory.archive.last("t"), "what was told is read once for the index"

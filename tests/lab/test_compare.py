@@ -1,13 +1,16 @@
 """Comparing policies, and the command line of the lab."""
 
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from rich.console import Console
 
 from headwater.cli import main
+from headwater.cli_lab import rows_table
 from headwater.lab.compare import POLICIES, Row, UnknownPolicy, cheapest, compare, parse_policy, row_of
 from headwater.window import Prices, WindowPolicy
 from headwater.window.policy import PolicyError
@@ -124,3 +127,19 @@ def test_a_window_is_written_as_people_write_it(capsys: pytest.CaptureFixture[st
     with pytest.raises(SystemExit):
         main(["replay", "x", "--window", "big"])
     assert "no number of tokens" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("width", [80, 100, 112, 160])
+def test_a_figure_is_whole_on_every_screen(width: int) -> None:
+    """Names of policies are folded, figures never cut; on a narrow screen there are fewer of them."""
+    sums = Row("", 200_000, 9, 4_965, 634_000_000, 582_000_000, 31_830_000, 8_180_000, 9_660_000, 82_400_000,
+               1e9, 110, 0.94, 0, 0, 0, 0, 0, 138.0)  # fmt: skip
+    rows = [replace(sums, policy=name) for name in ("default", "offload=0.5,keep_tags=10,arrival=4000")]
+    rows.append(replace(sums, policy="unmanaged", window=0))
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(rows_table(rows, width=width))
+    text = console.export_text()
+    assert "…" not in text
+    for figure in ("200,000", "4,965", "634.00M", "582.00M", "82.40M", "0.082", "94%", "138"):
+        assert text.count(figure) >= 2, figure
+    assert ("31.83M" in text) is (width >= 112)

@@ -142,8 +142,8 @@ def test_results_are_kept_and_not_played_again(tmp_path: Path) -> None:
 
     keep = tmp_path / "kept.jsonl"
     tasks = [Task("all on", tmp_path / "s.jsonl", WINDOW)]
-    first = run(tasks, _play_small, Console(quiet=True), 1, keep)
-    again = run(tasks, _refuse, Console(quiet=True), 1, keep)
+    first = run(tasks, _play_small, Console(quiet=True), 1, keep, Cell)
+    again = run(tasks, _refuse, Console(quiet=True), 1, keep, Cell)
     assert first == again
 
 
@@ -165,4 +165,4 @@ def test_the_pages_say_where_ours_loses(tmp_path: Path) -> None:
     on = Cell(**{**ours.__dict__, "system": "all on"})
     off = Cell(**{**cheap.__dict__, "system": "pins"})
     shown = "\n".join(ablation_page([on, off]))
-    assert "Cheaper without, on these sessions: pins" in shown
+    assert "Cheaper without, on these sessions:\n\n- pins (" in shown
