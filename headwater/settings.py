@@ -269,10 +269,13 @@ def _refuse_outside(folder: Path, file: str, value: str) -> None:
     """A memory folder of a project's file lies inside the project, also once links are followed."""
     root = folder.resolve()
     try:
-        inside = root in (folder / value).resolve().parents
+        found = (folder / value).resolve()
     except (OSError, RuntimeError):
         # Links that lead in a circle.
         inside = False
+    else:
+        # From Python 3.13 on such a circle is no error: a link is left in what should have none.
+        inside = root in found.parents and not any(part.is_symlink() for part in (found, *found.parents))
     if not inside or value.startswith("~"):
         raise SettingsError(
             f"{file}: memory = {value!r} is no folder inside the project; name one, such as {MEMORY!r}, or "

@@ -10,6 +10,7 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -84,6 +85,8 @@ class Database:
             except OSError as error:
                 raise self._error(self._explain(error)) from error
             self._pid = os.getpid()
+            # Who drops a memory without closing it has still closed its files.
+            closes_with(self, self._connection)
         return self._connection
 
     def _explain(self, error: Exception) -> str:
@@ -96,6 +99,16 @@ class Database:
         elif "not a database" in text or "malformed" in text:
             advice = "the file is damaged or is not ours: put it aside, or restore a copy of it"
         return f"cannot use {str(self.path)!r}: {text}; {advice}"
+
+
+def closes_with(owner: object, connection: sqlite3.Connection) -> None:
+    """Close a connection when its owner is collected, in the process that opened it and in no other."""
+    weakref.finalize(owner, _close, connection, os.getpid()).atexit = False
+
+
+def _close(connection: sqlite3.Connection, pid: int) -> None:
+    if pid == os.getpid():
+        connection.close()
 
 
 def connect(path: Path, migrations: Sequence[Sequence[str]]) -> sqlite3.Connection:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headwater.memory.database import Database, StorageError, connect
+from headwater.memory.database import Database, StorageError, closes_with, connect
 
 if TYPE_CHECKING:
     from langgraph.store.base import BaseStore
@@ -57,6 +57,7 @@ class OwnStore:
                 if self._store is None:
                     self.close_file()
                     self._connection = connect(self._path, _MIGRATIONS)
+                    closes_with(self, self._connection)
                     store = SqliteStore(self._connection)
                     store.setup()
                     self._store = store

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sqlite3
 import stat
@@ -173,3 +174,16 @@ def test_a_newer_store_of_facts_is_refused(memory: Memory) -> None:
     connection.close()
     with pytest.raises(StorageError, match="version 99"):
         memory.facts.list()
+
+
+def test_who_drops_a_memory_without_closing_it_has_still_closed_its_files(tmp_path: Path) -> None:
+    memory = Memory(tmp_path)
+    memory.archive.append("t", [HumanMessage("Hello")])
+    memory.facts.list()
+    opened = (memory.archive._db._connection, memory._own_store._connection)
+    del memory
+    gc.collect()
+    for connection in opened:
+        assert connection is not None
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            connection.execute("SELECT 1")
