@@ -7,8 +7,8 @@ both together as `late,arrival=4000`. `unmanaged` sends the whole log on every s
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import product
-from types import MappingProxyType
-from typing import Any
+from types import MappingProxyType, NoneType
+from typing import Any, get_args, get_type_hints
 
 from headwater.lab.recording import Session
 from headwater.lab.replay import ReplayReport, replay
@@ -16,6 +16,7 @@ from headwater.window.policy import PolicyError, WindowPolicy
 from headwater.window.prices import Prices
 
 UNMANAGED = "unmanaged"
+_TRUTH = {"true": True, "1": True, "false": False, "0": False}
 POLICIES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "default": {},
@@ -105,10 +106,18 @@ def parse_policy(text: str, window: int) -> WindowPolicy:
 
 
 def _value(name: str, text: str) -> Any:
-    if name == "summarise":
+    kind = get_type_hints(WindowPolicy)[name]
+    kinds = get_args(kind) or (kind,)
+    if text.lower() == "none" and NoneType in kinds:
+        return None
+    if bool in kinds:
+        if text.lower() not in _TRUTH:
+            raise UnknownPolicy(f"{name}={text!r} is neither true nor false")
+        return _TRUTH[text.lower()]
+    if float not in kinds and int not in kinds:
         return text
     try:
-        return float(text) if name in ("offload", "compact", "exhausted", "history") else int(text)
+        return float(text) if float in kinds else int(text)
     except ValueError:
         raise UnknownPolicy(f"{name}={text!r} is not a number") from None
 

@@ -44,6 +44,8 @@ def recorded(tmp_path: Path) -> Path:
 
 def test_policies_are_read_from_names_and_settings() -> None:
     assert parse_policy("default", 8_000) == WindowPolicy(window=8_000)
+    told = parse_policy("background=false,provider=deepseek,governance=none,history=0.1", 8_000)
+    assert (told.background, told.provider, told.governance, told.history) == (False, "deepseek", None, 0.1)
     mixed = parse_policy("late,arrival=4000,summarise=never", 32_000)
     assert (mixed.offload, mixed.arrival, mixed.summarise) == (0.8, 4_000, "never")
     for name in POLICIES:
@@ -108,7 +110,7 @@ def test_e20_inspect_names_what_is_wrong(recorded: Path, capsys: pytest.CaptureF
     ("call", "said"),
     [
         (["replay", "{made}", "--policy", "lte"], "is no policy"),
-        (["replay", "{none}"], "No such file"),
+        (["replay", "{none}"], "is not there; check the path"),
         (["inspect", "{text}"], "expected"),
         (["replay", "{made}", "--write", "-1"], "prices need"),
     ],
