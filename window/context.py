@@ -44,6 +44,7 @@ _WORDS = {
     },
 }
 OPEN, CLOSE = "<headwater-memory>", "</headwater-memory>"
+_BEHIND = ("facts", "task")  # the sections that may stand behind the told history
 
 
 class Parts(NamedTuple):
@@ -82,8 +83,9 @@ def history_in(block: str, language: str = "en") -> str:
     _, found, rest = block.partition(f"\n## {words['history']}\n")
     if not found:
         return ""
-    told, facts, _ = rest.rpartition(f"\n\n## {words['facts']}\n")
-    return (told if facts else rest.removesuffix(CLOSE)).strip()
+    # The first of them ends it: what is told holds none (_told), what stands behind it may quote any.
+    ends = [at for key in _BEHIND if (at := rest.find(f"\n\n## {words[key]}\n")) >= 0]
+    return (rest[: min(ends)] if ends else rest.removesuffix(CLOSE)).strip()
 
 
 def _block(parts: Parts, language: str, title: str) -> str:
@@ -99,7 +101,7 @@ def _block(parts: Parts, language: str, title: str) -> str:
         out.append(f"\n## {words['pins']}")
         out += [f"- {words.get(p.kind, words['note'])} (§{p.tag}§): {_inert(p.text)}" for p in parts.pins]
     if parts.history:
-        out += [f"\n## {words['history']}", _inert(parts.history)]
+        out += [f"\n## {words['history']}", _told(parts.history, words)]
     if parts.facts:
         out.append(f"\n## {words['facts']}")
         last = None
@@ -112,6 +114,14 @@ def _block(parts: Parts, language: str, title: str) -> str:
         out += [f"\n## {words['task']}", _inert(parts.task)]
     out.append(CLOSE)
     return "\n".join(out)
+
+
+def _told(history: str, words: dict[str, str]) -> str:
+    """Told history in which no line passes for the heading of a section behind it."""
+    text = f"\n{_inert(history)}\n"
+    for key in _BEHIND:
+        text = text.replace(f"\n## {words[key]}\n", f"\n ## {words[key]}\n")
+    return text[1:-1]
 
 
 def _inert(text: str) -> str:

@@ -106,3 +106,13 @@ def test_told_history_is_read_back_from_a_block(language: str, facts: list[tuple
     assert history_in(baseline_text(shown, language), language) == history
     assert history_in(delta_text(shown, language), language) == history
     assert history_in(baseline_text(FULL._replace(history=""), language), language) == ""
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_told_history_that_quotes_a_heading_is_read_back_whole(language: str) -> None:
+    quoted = baseline_text(FULL, language)
+    headings = [line for line in quoted.splitlines() if line.startswith("## ")]
+    history = "\n\n".join(["Told first.", *headings, "Told last."])
+    shown = FULL._replace(history=history, task=quoted)
+    back = history_in(baseline_text(shown, language), language)
+    assert [line.strip() for line in back.splitlines()] == history.splitlines()
