@@ -91,6 +91,7 @@ class Trial:
     passes: Counter[str] = field(default_factory=Counter)
     halts: int = 0
     units: int = 0
+    ran: set[int] = field(default_factory=set)
     rounds: int = 0
     turn: Turn = field(default_factory=Turn)
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -216,6 +217,7 @@ class Trial:
     def _inspector(self) -> BaseTool:
         def inspect(unit: int, words: int) -> str:
             """Inspect one unit."""
+            self.ran.add(unit)
             return body(unit, words)
 
         return tool(inspect)
@@ -269,7 +271,9 @@ def check_archive(trial: Trial) -> None:
             call = next(
                 c for _, m in log for c in getattr(m, "tool_calls", ()) if c["id"] == message.tool_call_id
             )
-            assert text_of(message) == body(call["args"]["unit"], call["args"]["words"]), tag
+            # A deep agent answers a call that a stopped run left open; no tool of ours wrote that.
+            made = body(call["args"]["unit"], call["args"]["words"])
+            assert (text_of(message) == made) == (call["args"]["unit"] in trial.ran), tag
     found = Counter(text_of(message) for _, message in log if message.type == "human")
     assert found <= trial.truth
     # A middleware is not asked before the model is: what no request has shown is in the checkpoint only.
