@@ -21,8 +21,10 @@ class Slow(HashedWords):
     def __init__(self, size: int = 32) -> None:
         super().__init__(size)
         self.go = threading.Event()
+        self.asked = threading.Event()
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        self.asked.set()
         assert self.go.wait(30)
         return super().embed_documents(texts)
 

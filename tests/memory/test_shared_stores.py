@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from headwater.memory import Memory, StorageError
 from headwater.memory.places import AWAY, Places
 from tests.memory.conftest import HashedWords
 from tests.memory.dreaming import Clock
-from tests.memory.test_healing import warned
+from tests.memory.test_healing import Slow, warned
 
 
 class Loading(HashedWords):
@@ -93,6 +94,13 @@ def test_a_folder_that_was_away_for_too_long_builds_its_indexes_anew(tmp_path: P
     assert not here.missed()
 
 
+def away(store: BaseStore, here: Memory) -> None:
+    """Every folder but `here` was last seen long ago."""
+    for item in store.search(("default", "default", "places", "facts")):
+        if item.key != here.facts._upkeep._marks._places.here():  # type: ignore[union-attr]
+            store.put(item.namespace, item.key, {"seen": 0.0})
+
+
 def test_what_was_changed_while_a_folder_was_away_is_found(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -102,9 +110,7 @@ def test_what_was_changed_while_a_folder_was_away_is_found(
         old = one.facts.write("the port is 80", "CONFIG_VALUES")
         with Memory(tmp_path / "b", store=store, embeddings=HashedWords()) as other:
             assert found(other, "port 80") == [old.content]
-        for item in store.search(("default", "default", "places", "facts")):
-            if item.key != one.facts._upkeep._marks._places.here():  # type: ignore[union-attr]
-                store.put(item.namespace, item.key, {"seen": 0.0})
+        away(store, one)
         one.facts.forget(old.id)
         new = one.facts.write("zebras are striped", "NAMING")
         with Memory(tmp_path / "b", store=store, embeddings=HashedWords()) as other:
@@ -112,6 +118,35 @@ def test_what_was_changed_while_a_folder_was_away_is_found(
             assert other.facts.settle(30)
             assert other.facts.unindexed() == []
     assert warned(caplog) == []
+
+
+def test_an_index_that_missed_changes_while_it_was_built_is_built_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, slow = InMemoryStore(), Slow()
+    with Memory(tmp_path / "a", store=store, embeddings=HashedWords()) as one:
+        old = one.facts.write("the port is 80", "CONFIG_VALUES")
+        with Memory(tmp_path / "b", store=store, embeddings=HashedWords()) as other:
+            assert found(other, "port 80") == [old.content]
+        shutil.rmtree(tmp_path / "b" / "chroma")
+        with Memory(tmp_path / "b", store=store, embeddings=slow) as other:
+            assert found(other, "port 80") == [old.content]
+            assert slow.asked.wait(30)
+            away(store, one)
+            one.facts.forget(old.id)
+            new = one.facts.write("zebras are striped", "NAMING")
+            other.facts._upkeep._marks.close()
+            assert found(other, "zebras striped") == [new.content]
+            slow.go.set()
+            assert other.facts.settle(30)
+            assert found(other, "zebras striped") == [new.content]
+            assert other.facts.settle(30)
+            assert other.facts.unindexed() == []
+            vectors, words = (one.index for one in other.facts._upkeep._standings)
+            for index in (vectors, words):
+                hits = index.search(("default", "default", "facts"), "zebras striped", 5)
+                assert [hit.id for hit in hits] == [new.id]
+    assert ["words serve until then" in text for text in warned(caplog)] == [True]
 
 
 def test_a_store_of_any_kind_that_fails_is_one_error(tmp_path: Path) -> None:
@@ -136,7 +171,7 @@ def test_e19_the_first_fact_waits_for_no_model(tmp_path: Path) -> None:
         model.loaded.set()
         assert memory.facts.settle(30)
         assert memory.facts.unindexed() == []
-        assert memory.facts._upkeep._indexes[0].size(("default", "default", "facts")) == 2
+        assert memory.facts._upkeep._standings[0].index.size(("default", "default", "facts")) == 2
         assert {fact.id, again.id} == {f.id for f in memory.facts.list()}
 
 
