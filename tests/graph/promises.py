@@ -31,13 +31,18 @@ from tests.graph.world import TIGHT, Agent, Event, body, config, extra, memory_i
 
 @dataclass(frozen=True)
 class Branch:
-    """What one line of the session may know, and the last request that was sent on it."""
+    """What one line of the session may know, and the last request that was sent on it.
+
+    `identity` is the model and the tools it went to, `answered` those that gave the last answer: a refused
+    request leaves a frame in a graph, and none in a middleware.
+    """
 
     at: Any
     said: tuple[str, ...] = ()
     pins: tuple[str, ...] = ()
     sent: tuple[bytes, ...] = ()
     identity: tuple[str, int] = ("", 0)
+    answered: tuple[str, int] = ("", 0)
 
 
 @dataclass
@@ -71,7 +76,8 @@ class Trial:
     """One session, its branches, and the truth about it.
 
     `build` makes its agent, by whatever way there is to govern one; `prefix` stands before the names of the
-    channels in which that way keeps the frame.
+    channels in which that way keeps the frame. `refusal` stands in the answers by which that way closes a
+    call that a stopped run left open; "" where it does not.
     """
 
     stage: Stage
@@ -91,7 +97,7 @@ class Trial:
     passes: Counter[str] = field(default_factory=Counter)
     halts: int = 0
     units: int = 0
-    ran: set[int] = field(default_factory=set)
+    refusal: str = ""
     rounds: int = 0
     turn: Turn = field(default_factory=Turn)
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -183,11 +189,18 @@ class Trial:
                 self.passes[kind] += 1
                 if kind == "defer":
                     assert pieces[: len(last)] == last, "a DEFER pass moved bytes"
-                if before.sent and before.identity != now and exchange is sent[0]:
+                other = now not in (before.identity, before.answered)
+                if before.answered[0] and other and exchange is sent[0]:
                     assert kind == "fold", f"another model or other tools, and the pass is {kind!r}"
             last = pieces
         assert not told["headwater.text_lost"]
-        return replace(self.branch, sent=last, identity=now if sent else before.identity)
+        answers = any(x.status == 200 and not x.error for x in sent)
+        return replace(
+            self.branch,
+            sent=last,
+            identity=now if sent else before.identity,
+            answered=now if answers else before.answered,
+        )
 
     def _request(self, exchange: Exchange) -> Request:
         raw = json.loads(exchange.raw or b"{}")
@@ -217,7 +230,6 @@ class Trial:
     def _inspector(self) -> BaseTool:
         def inspect(unit: int, words: int) -> str:
             """Inspect one unit."""
-            self.ran.add(unit)
             return body(unit, words)
 
         return tool(inspect)
@@ -271,9 +283,8 @@ def check_archive(trial: Trial) -> None:
             call = next(
                 c for _, m in log for c in getattr(m, "tool_calls", ()) if c["id"] == message.tool_call_id
             )
-            # A deep agent answers a call that a stopped run left open; no tool of ours wrote that.
-            made = body(call["args"]["unit"], call["args"]["words"])
-            assert (text_of(message) == made) == (call["args"]["unit"] in trial.ran), tag
+            made = text_of(message) == body(call["args"]["unit"], call["args"]["words"])
+            assert made or (trial.refusal and trial.refusal in text_of(message)), tag
     found = Counter(text_of(message) for _, message in log if message.type == "human")
     assert found <= trial.truth
     # A middleware is not asked before the model is: what no request has shown is in the checkpoint only.

@@ -114,12 +114,15 @@ def by_deepagents(trial: Trial, tools: Sequence[BaseTool]) -> Agent:
 
 
 class Way(NamedTuple):
-    """A way to run governance: who makes the agent, where it may be stopped, how large its window is."""
+    """A way to run governance: who makes the agent, where it may be stopped, how large its window is, and
+    what it says of a call that a stopped run left open.
+    """
 
     build: Callable[[Trial, Sequence[BaseTool]], Agent]
     nodes: Sequence[str]
     prefix: str = "headwater_"
     window: int = WINDOW
+    refusal: str = ""
 
 
 WAYS = {
@@ -127,7 +130,10 @@ WAYS = {
     "middleware": Way(by_middleware, ["model", "tools", "GovernanceMiddleware.after_agent"]),
     # Its prompt and its own tools take 7,000 tokens by themselves.
     "deepagents": Way(
-        by_deepagents, ["model", "tools", "SummarizationMiddleware.after_agent"], window=24_000
+        by_deepagents,
+        ["model", "tools", "SummarizationMiddleware.after_agent"],
+        window=24_000,
+        refusal="did not complete",
     ),
 }
 acts = st.one_of(
@@ -255,6 +261,7 @@ def test_the_four_promises_hold_under_any_schedule(
             "summarizer": told,
             "build": way.build,
             "prefix": way.prefix,
+            "refusal": way.refusal,
         }
         with Trial(stage, Path(root), **made) as trial:
             play = Schedule(trial, way.nodes)
