@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool, tool
@@ -29,20 +29,25 @@ from tests.graph.stage import CHEAP, MAIN, Stage
 from tests.graph.world import TIGHT, Agent, Event, body, config, extra, memory_in, pieces_of, shown
 
 
+class Sent(NamedTuple):
+    """A request, piece by piece, and the model and the tools that it went to."""
+
+    pieces: tuple[bytes, ...] = ()
+    identity: tuple[str, int] = ("", 0)
+
+
+NONE_SENT = Sent()
+
+
 @dataclass(frozen=True)
 class Branch:
-    """What one line of the session may know, and the last request that was sent on it.
-
-    `identity` is the model and the tools it went to, `answered` those that gave the last answer: a refused
-    request leaves a frame in a graph, and none in a middleware.
-    """
+    """What one line of the session may know, the last request that was sent on it, and the last answered."""
 
     at: Any
     said: tuple[str, ...] = ()
     pins: tuple[str, ...] = ()
-    sent: tuple[bytes, ...] = ()
-    identity: tuple[str, int] = ("", 0)
-    answered: tuple[str, int] = ("", 0)
+    sent: Sent = NONE_SENT
+    answered: Sent = NONE_SENT
 
 
 @dataclass
@@ -153,7 +158,7 @@ class Trial:
 
     def _run(self, inputs: Any, **run: Any) -> list[Event]:
         first = len(self.stage.provider.requests)
-        before, events = self.branch, []
+        events: list[Event] = []
         try:
             for event in self.agent.stream(inputs, self.branch.at, stream_mode="custom", **run):
                 events.append(event)
@@ -162,7 +167,7 @@ class Trial:
             self.halts += sum(event["type"] == "headwater.halt" for event in events)
             exchanges = self.stage.provider.requests[first:]
             sent = [x for x in exchanges if x.purpose == MAIN]
-            self.branch = self._judge(before, sent, events)
+            self.branch = self._judge(sent, events)
             # The thread's newest checkpoint: what has just run wrote it.
             newest = self.agent.get_state(config(THREAD))
             self.branch, self.values = replace(self.branch, at=newest.config), newest.values
@@ -170,12 +175,13 @@ class Trial:
             check_frame(self)
         return events
 
-    def _judge(self, before: Branch, sent: Sequence[Exchange], events: Sequence[Event]) -> Branch:
+    def _judge(self, sent: Sequence[Exchange], events: Sequence[Event]) -> Branch:
         """The promises about requests: valid, prefix on DEFER, pins in sight, the other branch out of it."""
         assert self.stage.provider.violations == []
         kinds = iter([str(e["kind"]) for e in events if e["type"] == "headwater.request"])
         told = Counter(e["type"] for e in events)
-        last, now = self.branch.sent, (self.model, self.extra_tools)
+        now = (self.model, self.extra_tools)
+        branch = self.branch
         for exchange in sent:
             pieces = pieces_of(exchange)
             text = shown(self._request(exchange))
@@ -184,23 +190,20 @@ class Trial:
             assert self.branch.said[-1] in text, "the newest request is out of sight"
             foreign = {f"round-{i}-" for i in range(1, self.rounds + 1)} - set(self.branch.said)
             assert not [mark for mark in foreign if mark in text], "another branch is in sight"
+            # A run that a refusal ended leaves its frame in a graph, and not always in a middleware.
+            bases = [branch.sent, branch.answered] if self.prefix else [branch.sent]
+            branch = replace(branch, sent=Sent(pieces, now))
             if exchange.status == 200 and not exchange.error:
+                branch = replace(branch, answered=branch.sent)
                 kind = next(kinds)
                 self.passes[kind] += 1
                 if kind == "defer":
-                    assert pieces[: len(last)] == last, "a DEFER pass moved bytes"
-                other = now not in (before.identity, before.answered)
-                if before.answered[0] and other and exchange is sent[0]:
+                    extends = [pieces[: len(base.pieces)] == base.pieces for base in bases]
+                    assert any(extends), "a DEFER pass moved bytes"
+                if exchange is sent[0] and all(base.pieces and base.identity != now for base in bases):
                     assert kind == "fold", f"another model or other tools, and the pass is {kind!r}"
-            last = pieces
         assert not told["headwater.text_lost"]
-        answers = any(x.status == 200 and not x.error for x in sent)
-        return replace(
-            self.branch,
-            sent=last,
-            identity=now if sent else before.identity,
-            answered=now if answers else before.answered,
-        )
+        return branch
 
     def _request(self, exchange: Exchange) -> Request:
         raw = json.loads(exchange.raw or b"{}")
