@@ -210,7 +210,7 @@ class Repairs:
                 _log.info("%s is in use again", self._name(index))
 
         standing.state = State.BUILDING
-        standing.build = Rebuild(
+        build = Rebuild(
             whole=lambda: source.is_whole(index, missed > 0),
             reset=lambda: index.reset(source.space),
             rows=source.rows,
@@ -220,7 +220,9 @@ class Repairs:
             lock=self._lock,
             lease=self._lease,
         )
-        standing.build.start()
+        # Begun before anybody can see it: who closes the memory joins what there is to see.
+        build.start()
+        standing.build = build
 
     def _warn(self, index: Index, text: str, told: bool = False) -> None:
         told = told or time.monotonic() < self._said.get(index, 0.0) + _SILENCE
