@@ -17,8 +17,8 @@ from enum import Enum, auto
 
 from headwater.memory.database import StorageError
 from headwater.memory.index import Index, IndexBroken
+from headwater.memory.index_source import IndexSource
 from headwater.memory.rebuild import Rebuild
-from headwater.memory.source import Source
 
 _log = logging.getLogger(__name__)
 _FEW = 100
@@ -90,7 +90,7 @@ class Repairs:
 
     def __init__(
         self,
-        source: Source,
+        source: IndexSource,
         words: Index,
         *,
         lock: threading.RLock,
@@ -201,12 +201,12 @@ class Repairs:
                 standing.wait(State.ELSEWHERE, _PAUSE)
             elif error is not None:
                 self.give_up(standing, str(error), told=told)
+            elif standing.missed > missed:
+                # What was missed while it was built, it may not have read: the next look builds it again.
+                standing.state, standing.mended = State.UNOPENED, False
             else:
+                standing.state, standing.missed = State.IN_USE, 0
                 self._retell()
-                # What was missed while it was built, it may not have read.
-                standing.missed -= missed
-                standing.mended = not standing.missed
-                standing.state = State.UNOPENED if standing.missed else State.IN_USE
                 _log.info("%s is in use again", self._name(index))
 
         standing.state = State.BUILDING

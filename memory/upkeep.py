@@ -16,10 +16,10 @@ from typing import Any
 from langgraph.store.base import BaseStore, PutOp
 
 from headwater.memory.index import Entry, Hit, Index, IndexBroken
+from headwater.memory.index_source import AT_ONCE, IndexSource
 from headwater.memory.marks import Epochs, Marks
 from headwater.memory.places import Places
 from headwater.memory.repairs import Repairs, Standing, State
-from headwater.memory.source import AT_ONCE, Source
 from headwater.memory.warming import Warming
 
 _log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class Upkeep:
     ) -> None:
         self._lock = lock
         self._marks = Marks(store, space, exclusive, places)
-        self._source = Source(space, rows, rows_of, self._marks, Epochs(store, space), exclusive)
+        self._source = IndexSource(space, rows, rows_of, self._marks, Epochs(store, space), exclusive)
         self._words = Standing(words)
         self._standings = (*map(Standing, others), self._words)
         # Marks that all indexes in use were told of.

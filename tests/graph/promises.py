@@ -81,7 +81,7 @@ class Trial:
     """One session, its branches, and the truth about it.
 
     `build` makes its agent, by whatever way there is to govern one; `prefix` stands before the names of the
-    channels in which that way keeps the frame. `refusal` stands in the answers by which that way closes a
+    channels in which that way keeps the frame. `closing` stands in the answers by which that way closes a
     call that a stopped run left open; "" where it does not.
     """
 
@@ -95,6 +95,7 @@ class Trial:
     own_tools: Sequence[BaseTool] = ()
     build: Callable[["Trial", Sequence[BaseTool]], Agent] = by_graph
     prefix: str = ""
+    closing: str = ""
     branch: Branch = field(default_factory=lambda: Branch(config(THREAD)))
     past: list[Branch] = field(default_factory=list)
     truth: Counter[str] = field(default_factory=Counter)
@@ -102,7 +103,6 @@ class Trial:
     passes: Counter[str] = field(default_factory=Counter)
     halts: int = 0
     units: int = 0
-    refusal: str = ""
     rounds: int = 0
     turn: Turn = field(default_factory=Turn)
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -287,7 +287,7 @@ def check_archive(trial: Trial) -> None:
                 c for _, m in log for c in getattr(m, "tool_calls", ()) if c["id"] == message.tool_call_id
             )
             made = text_of(message) == body(call["args"]["unit"], call["args"]["words"])
-            assert made or (trial.refusal and trial.refusal in text_of(message)), tag
+            assert made or (trial.closing and trial.closing in text_of(message)), tag
     found = Counter(text_of(message) for _, message in log if message.type == "human")
     assert found <= trial.truth
     # A middleware is not asked before the model is: what no request has shown is in the checkpoint only.

@@ -122,7 +122,7 @@ class Way(NamedTuple):
     nodes: Sequence[str]
     prefix: str = "headwater_"
     window: int = WINDOW
-    refusal: str = ""
+    closing: str = ""
 
 
 WAYS = {
@@ -133,7 +133,7 @@ WAYS = {
         by_deepagents,
         ["model", "tools", "SummarizationMiddleware.after_agent"],
         window=24_000,
-        refusal="did not complete",
+        closing="did not complete",
     ),
 }
 acts = st.one_of(
@@ -261,7 +261,7 @@ def test_the_four_promises_hold_under_any_schedule(
             "summarizer": told,
             "build": way.build,
             "prefix": way.prefix,
-            "refusal": way.refusal,
+            "closing": way.closing,
         }
         with Trial(stage, Path(root), **made) as trial:
             play = Schedule(trial, way.nodes)

@@ -142,9 +142,8 @@ def test_an_index_that_missed_changes_while_it_was_built_is_built_again(
             assert found(other, "zebras striped") == [new.content]
             assert other.facts.settle(30)
             assert other.facts.unindexed() == []
-            vectors, words = (one.index for one in other.facts._upkeep._standings)
-            for index in (vectors, words):
-                hits = index.search(("default", "default", "facts"), "zebras striped", 5)
+            for standing in other.facts._upkeep._standings:
+                hits = standing.index.search(("default", "default", "facts"), "zebras striped", 5)
                 assert [hit.id for hit in hits] == [new.id]
     assert ["words serve until then" in text for text in warned(caplog)] == [True]
 

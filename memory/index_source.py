@@ -15,12 +15,15 @@ AT_ONCE = 1_000
 
 
 @dataclass(frozen=True)
-class Source:
-    """Attributes:
-    space: (tenant, project, kind), the rows' namespace.
-    rows, rows_of: All rows that should be found, and those of the given ids.
-    marks, epochs: What the store holds about the indexes, beside the rows.
-    exclusive: Held while marks are taken away, so that no newer mark goes with them.
+class IndexSource:
+    """The rows of one space, and what the store holds about the indexes over them.
+
+    Attributes:
+        space: (tenant, project, kind), the rows' namespace.
+        rows, rows_of: All rows that should be found, and those of the given ids.
+        marks: Of rows that an index may lack.
+        epochs: What an index that was built whole carries.
+        exclusive: Held while marks are taken away, so that no newer mark goes with them.
     """
 
     space: tuple[str, str, str]
