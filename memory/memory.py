@@ -156,11 +156,12 @@ class Memory:
 
     def close(self) -> None:
         """Close every file. What is used afterwards opens again."""
+        # Without the lock: a run that is writing is waited for, and asks for what else is here.
+        self.runs.close()
         with self._lock:
             for twin in self._tenants.values():
                 twin._close_own()
             self._close_own()
-            self.runs.close()
             self.archive.close()
             self.artifacts.close()
             self.delegations.close()

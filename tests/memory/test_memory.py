@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 from langchain_core.messages import HumanMessage
@@ -48,3 +49,29 @@ def test_a_closed_memory_opens_again_when_used(tmp_path: Path) -> None:
 
 def test_a_relative_root_is_fixed_when_the_memory_is_made() -> None:
     assert Memory().root == Path.cwd() / ".headwater"
+
+
+def test_g35_closing_waits_for_a_run_that_writes_and_the_run_for_nothing(tmp_path: Path) -> None:
+    memory = Memory(tmp_path, embeddings=HashedWords())
+    assert memory.runs.take("s", "me", 60.0)
+    inside, begun, told = threading.Event(), threading.Event(), threading.Event()
+
+    def write() -> None:
+        with memory.runs.writing("s", "me") as allowed:
+            assert allowed
+            inside.set()
+            assert begun.wait(30)
+            closing.join(0.3)  # by now it stands at the run
+            memory.compartments.published()
+            told.set()
+
+    closing = threading.Thread(target=memory.close, daemon=True)
+    writing = threading.Thread(target=write, daemon=True)
+    writing.start()
+    assert inside.wait(30)
+    closing.start()
+    begun.set()
+    assert told.wait(30), "each waits for the other"
+    closing.join(30)
+    assert not closing.is_alive()
+    memory.close()
