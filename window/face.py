@@ -16,6 +16,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
+from headwater.window.cues import pins_in
 from headwater.window.frame import Edit
 from headwater.window.marks import STAMP, mark
 from headwater.window.message_price import compact
@@ -43,10 +44,14 @@ def text_of(message: BaseMessage) -> str:
 
 
 def human_face(message: BaseMessage, tag: int, edit: str | None = None, hint: str = "") -> HumanMessage:
-    """A user message, or anything else that a provider only takes from a user; offloaded, its head stays."""
+    """A user message, or anything else that a provider only takes from a user; offloaded, its head stays, and
+    of a user's what is pinned: a pin is in sight where its message stands (E14).
+    """
     role = "[system] " if isinstance(message, SystemMessage) else ""
     if edit == Edit.OFFLOAD:
-        content: Content = f"{mark(tag)} {role}{stub(tag, text_of(message), preview_tokens=HUMAN_PREVIEW)}"
+        shown = stub(tag, text_of(message), preview_tokens=HUMAN_PREVIEW)
+        pinned = () if role else (text for _, text in pins_in(text_of(message)) if text not in shown)
+        content: Content = f"{mark(tag)} {role}" + "\n".join([shown, *map(safe, pinned)])
     elif role:
         content = f"{mark(tag) + ' ' if tag else ''}{role}{safe(text_of(message)).strip() or NO_TEXT}"
     else:

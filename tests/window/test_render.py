@@ -408,3 +408,12 @@ def test_m16_an_edit_frees_what_its_gain_says(log: list[BaseMessage], edit: Edit
         before = sum(count_message(m) for m in [*(s.message for s in plain.shown), *plain.finish()])
         after = sum(count_message(m) for m in [*(s.message for s in edited.shown), *edited.finish()])
         assert before - after == gain
+
+
+@pytest.mark.parametrize("rule", ["Never open valve V-113.", "不要使用 pump-9。"])
+def test_e14_a_pin_stays_in_sight_where_its_message_is_offloaded(rule: str) -> None:
+    pasted = "\n".join(f"Row {i} of the table is as it was before." for i in range(400))
+    log = number(HumanMessage("hello"), HumanMessage(f"{pasted}\n{rule}\n{pasted}"))
+    shown = str(render(Frame(edits={2: Edit.OFFLOAD}), log)[-1].content)
+    assert rule in shown.splitlines()
+    assert len(shown) < 2_500
